@@ -224,7 +224,7 @@ bool MicroBatchState::GradientsAreFinite() const {
                      [](float value) { return std::isfinite(value); });
 }
 
-void MicroBatchState::Finish(double loss_sum) {
+void MicroBatchState::Finish(std::optional<double> loss_sum) {
   if (work_ == nullptr) Refuse("Finish was called twice");
   if (work_ == nullptr) return;
   const auto missing = std::find(ready_.begin(), ready_.end(), false);
@@ -233,10 +233,12 @@ void MicroBatchState::Finish(double loss_sum) {
         "parameter ", place(missing - ready_.begin()).name,
         " has no gradient; call Ready or Add for every parameter, also if its "
         "gradient is zero, before Finish"));
-  } else if (std::isnan(loss_sum) && !aborted_ && GradientsAreFinite()) {
+  } else if (std::isnan(loss_sum.value_or(0)) && !aborted_ &&
+             GradientsAreFinite()) {
     Refuse("the loss is NaN, although all gradients are finite");
   }
-  work_->result.loss = loss_sum;
+  work_->result.loss = loss_sum.value_or(0);
+  work_->result.has_loss = loss_sum.has_value();
   End(aborted_ ? absl::AbortedError("the micro-batch was given up") : status_);
 }
 
@@ -287,6 +289,11 @@ absl::Span<const float> PieceState::weights(int parameter) {
   return {zeros_.data(), size_t(at.size)};
 }
 
+void PieceState::AddMetric(const std::string& name, double sum, double count) {
+  if (work_ == nullptr) Refuse("AddMetric was called after Report");
+  metrics_.push_back({name, sum, count});
+}
+
 void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
   if (work_ == nullptr) Refuse("Report was called twice");
   if (work_ == nullptr) return;
@@ -294,7 +301,8 @@ void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
     Refuse(absl::StrCat("Report with ", correct, " correct of ", count,
                         ": expected 0 <= correct <= count"));
   }
-  work_->result = {loss_sum, correct, count};
+  work_->result = {loss_sum, correct, count, /*has_loss=*/true,
+                   std::move(metrics_)};
   work_ = nullptr;
   done_(status_);
 }

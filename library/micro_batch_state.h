@@ -47,7 +47,7 @@ class MicroBatchState {
   void SetLearningRate(double rate);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
-  void Finish(double loss_sum);
+  void Finish(std::optional<double> loss_sum);
   bool aborted() const { return aborted_; }
 
   // Ends the micro-batch. Called when the program requests the next item of
@@ -120,6 +120,7 @@ class PieceState {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   absl::Span<const float> weights(int parameter);
+  void AddMetric(const std::string& name, double sum, double count);
   void Report(double loss_sum, int64_t correct, int64_t count);
 
   void Leave();
@@ -135,6 +136,7 @@ class PieceState {
   const int64_t end_;
   const bool on_gpu_;
   absl::Status status_;
+  std::vector<LossSums::Metric> metrics_;
   std::vector<float> zeros_;
 };
 

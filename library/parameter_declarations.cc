@@ -25,6 +25,8 @@ absl::StatusOr<ParameterDeclarations> ParameterDeclarations::Create(
     parameter->mutable_shape()->Add(declared.shape.begin(),
                                     declared.shape.end());
     parameter->set_group(static_cast<OptimizerGroup>(declared.group));
+    parameter->mutable_alias()->Add(declared.aliases.begin(),
+                                    declared.aliases.end());
     if (declared.learning_rate_factor == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("parameter ", declared.name,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -80,13 +81,19 @@ void MicroBatch::Ready(int parameter) { state_->Ready(parameter); }
 void MicroBatch::Add(int parameter, absl::Span<const float> values) {
   state_->Add(parameter, values);
 }
-void MicroBatch::Finish(double loss_sum) { state_->Finish(loss_sum); }
+void MicroBatch::Finish(std::optional<double> loss_sum) {
+  state_->Finish(loss_sum);
+}
 bool MicroBatch::aborted() const { return state_->aborted(); }
 
 int64_t EvaluationPiece::begin() const { return state_->begin(); }
 int64_t EvaluationPiece::end() const { return state_->end(); }
 absl::Span<const float> EvaluationPiece::weights(int parameter) {
   return state_->weights(parameter);
+}
+void EvaluationPiece::AddMetric(const std::string& name, double sum,
+                                double count) {
+  state_->AddMetric(name, sum, count);
 }
 void EvaluationPiece::Report(double loss_sum, int64_t correct, int64_t count) {
   state_->Report(loss_sum, correct, count);
@@ -150,6 +157,9 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 const JobInfo& Worker::job() const { return session_->job(); }
 absl::Status Worker::UseGpu(int gpu) { return session_->UseGpu(gpu); }
 absl::Status Worker::PinForGpu(int gpu) { return session_->PinForGpu(gpu); }
+absl::Status Worker::SetRule(std::shared_ptr<ProgramRule> rule) {
+  return session_->SetRule(std::move(rule));
+}
 absl::Status Worker::Declare(
     const std::vector<ParameterDeclaration>& parameters) {
   return session_->Declare(parameters);

@@ -74,6 +74,7 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     rank_ = rank;
     workers_ = workers;
   };
+  process.rule = [this] { return rule_.get(); };
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
     const absl::Status end = RunWorker(process, &shutdown_);
@@ -212,6 +213,15 @@ std::shared_ptr<void> WorkerSession::Pin(void* memory, size_t bytes) {
         bytes);
   }
   return nullptr;
+}
+
+absl::Status WorkerSession::SetRule(std::shared_ptr<ProgramRule> rule) {
+  if (declared_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "SetRule was called after Declare; call it before");
+  }
+  rule_ = std::move(rule);
+  return absl::OkStatus();
 }
 
 absl::Status WorkerSession::Declare(

@@ -50,6 +50,7 @@ class WorkerSession {
   const JobInfo& job() const { return job_; }
   absl::Status UseGpu(int gpu);
   absl::Status PinForGpu(int gpu);
+  absl::Status SetRule(std::shared_ptr<ProgramRule> rule);
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   void KeepLastWeights() { keeps_last_weights_ = true; }
   absl::Span<const float> LastWeights(int parameter) const;
@@ -100,6 +101,7 @@ class WorkerSession {
   // Set by the program's thread before its Answer to handover_, and read by the
   // threads of RunWorker after it. `gpu_` is the argument of UseGpu.
   // `pin_for_gpu_` is null until UseGpu or PinForGpu.
+  std::shared_ptr<ProgramRule> rule_;
   std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;

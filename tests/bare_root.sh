@@ -42,7 +42,7 @@ run_part() {
 test_packages() {
   local root=$1 folder=$1/root/tributary
   mkdir "$folder"
-  "$project/python/wheel.sh" --output "$folder"
+  "$project/tributary" wheel --output "$folder"
   DESTDIR=$root "$project/library/install/install.sh" --prefix /usr/local
   cp -r "$project/examples/python" "$folder/examples"
   # For pip; the same certificate authorities as on this machine.

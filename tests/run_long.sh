@@ -31,7 +31,7 @@ run_kills_part() {
 # Takes about ten minutes. Debian's PyTorch is skipped if it is not installed.
 run_python_part() {
   local work=$folder/python.d
-  python/wheel.sh --output "$work"
+  ./tributary wheel --output "$work"
   /usr/bin/python3 -m venv --system-site-packages "$work/venv"
   "$work/venv/bin/pip" install --no-index "$work"/tributary-*.whl
   TEST_TMPDIR=$work TRIBUTARY_STEPS=200 TRIBUTARY_KILLS=20 \

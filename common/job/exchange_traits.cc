@@ -67,8 +67,10 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
   // modes, waiting for the norm also keeps the servers at the same step, which
   // recovery.journal requires.
   traits.contributions_await_norm = traits.whole_batches && needs_norm;
+  // The rule of a program updates all chunks at once.
   traits.updates_await_norm =
-      !traits.whole_batches && (needs_norm || job.recovery().journal());
+      !traits.whole_batches &&
+      (needs_norm || job.recovery().journal() || job.optimizer().has_program());
   return traits;
 }
 

@@ -146,7 +146,7 @@ bool LooksLikeYaml(absl::string_view text) {
 std::string FormatHint(absl::string_view text) {
   const absl::string_view stripped = absl::StripAsciiWhitespace(text);
   const char* format = "";
-  if (absl::StartsWith(stripped, "{") || absl::StartsWith(stripped, "[")) {
+  if (absl::StartsWith(stripped, "[")) {
     format = "JSON";
   } else if (LooksLikeYaml(stripped)) {
     format = "YAML";
@@ -155,7 +155,8 @@ std::string FormatHint(absl::string_view text) {
   }
   return absl::StrCat(
       "; this looks like ", format,
-      ", but a job file is protobuf text, as in: model { gpt { layers: 2 } }");
+      ", but a job file is protobuf text, as in: model { gpt { layers: 2 } }, or "
+      "a JSON object");
 }
 
 void FirstError::AddError(int line, int column, const std::string& message) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job/job.h"
+#include "common/optimizer/schedule.h"
 
 namespace tributary {
 namespace {
@@ -154,7 +155,7 @@ bool SameEnd(const JobSpec& a, const JobSpec& b) {
 
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is) {
   const ScheduleSpec& schedule = is.schedule();
-  return !SameLength(was, is) && schedule.decay() != ScheduleSpec::CONSTANT &&
+  return !SameLength(was, is) && HasEnd(schedule.decay()) &&
          schedule.decay_steps() == 0;
 }
 

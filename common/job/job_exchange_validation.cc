@@ -126,6 +126,47 @@ absl::Status ValidateExchange(const ExchangeSpec& exchange) {
                                    : ValidateConsistency(exchange);
 }
 
+absl::Status ValidateProgramRule(const JobSpec& job) {
+  const std::string path = "optimizer.program";
+  const AllReduceSpec& all_reduce = job.exchange().all_reduce();
+  if (!job.model().has_external()) {
+    return Error(path,
+                 "needs model.external, because the rule is that of the "
+                 "workers' program; use another optimizer");
+  }
+  if (!job.exchange().has_all_reduce()) {
+    return Error(path,
+                 "needs exchange.all_reduce, because workers apply the rule; "
+                 "set exchange { all_reduce {} }");
+  }
+  if (all_reduce.shard_optimizer()) {
+    return Error("exchange.all_reduce.shard_optimizer",
+                 "does not work with optimizer.program, whose rule needs all "
+                 "parameters; leave it out");
+  }
+  if (all_reduce.backend() == AllReduceSpec::NCCL) {
+    return Error("exchange.all_reduce.backend",
+                 "is NCCL, but the rule of optimizer.program works in host "
+                 "memory; use GLOO");
+  }
+  if (job.has_schedule()) {
+    return Error("schedule",
+                 "does not work with optimizer.program, which has its own "
+                 "learning rate; leave it out");
+  }
+  const OptimizerSpec& optimizer = job.optimizer();
+  if (optimizer.average_decay() != 0) {
+    return Error("optimizer.average_decay",
+                 "does not work with optimizer.program; leave it out");
+  }
+  if (optimizer.group_size() > 0) {
+    return Error("optimizer.group",
+                 "does not work with optimizer.program, whose rule has the "
+                 "groups of the program; leave it out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateRecovery(const JobSpec& job) {
   if (job.recovery().journal() && job.exchange().has_all_reduce()) {
     return Error("recovery.journal",

@@ -12,6 +12,9 @@ namespace tributary {
 // defaults set.
 absl::Status ValidateExchange(const ExchangeSpec& exchange);
 
+// Checks whether a job with optimizer.program supports it.
+absl::Status ValidateProgramRule(const JobSpec& job);
+
 // Checks whether the job's exchange supports the fields of `recovery`.
 absl::Status ValidateRecovery(const JobSpec& job);
 

@@ -14,8 +14,8 @@
 #include "common/job/job_data_validation.h"
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_model_validation.h"
+#include "common/job/job_schedule_validation.h"
 #include "common/optimizer/optimizer.h"
-#include "common/text/counted.h"
 
 namespace tributary {
 namespace {
@@ -50,44 +50,6 @@ absl::Status ValidateLength(const JobSpec& job) {
   }
   if (job.has_steps()) return Between("steps", job.steps(), 1, kMaxSteps);
   return Positive("epochs", job.epochs());
-}
-
-absl::Status ValidateSchedule(const JobSpec& job) {
-  const ScheduleSpec& schedule = job.schedule();
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between("schedule.warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
-  if (job.has_steps() && schedule.warmup_steps() > job.steps()) {
-    return Error("schedule.warmup_steps", schedule.warmup_steps(),
-                 " is more than the job's ", Counted(job.steps(), "step"));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between("schedule.decay_steps", schedule.decay_steps(), 0, kMaxSteps));
-  TRIBUTARY_RETURN_IF_ERROR(NotNegative("schedule.final_learning_rate",
-                                        schedule.final_learning_rate()));
-  if (schedule.decay() == ScheduleSpec::CONSTANT) {
-    for (const auto& [field, set] :
-         {std::make_pair("decay_steps", schedule.decay_steps() != 0),
-          std::make_pair("final_learning_rate",
-                         schedule.final_learning_rate() != 0)}) {
-      if (set) {
-        return Error(absl::StrCat("schedule.", field),
-                     "has no effect; set schedule.decay to COSINE or LINEAR");
-      }
-    }
-    return absl::OkStatus();
-  }
-  if (schedule.decay_steps() != 0 &&
-      schedule.decay_steps() <= schedule.warmup_steps()) {
-    return Error("schedule.decay_steps", schedule.decay_steps(),
-                 " is not above schedule.warmup_steps ",
-                 schedule.warmup_steps());
-  }
-  const double peak = PeakLearningRate(job.optimizer());
-  if (schedule.final_learning_rate() > peak) {
-    return Error("schedule.final_learning_rate", schedule.final_learning_rate(),
-                 " is above the optimizer's learning rate ", peak);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
@@ -277,6 +239,9 @@ absl::Status ValidateJob(const JobSpec& original) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
   TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());
+  if (job.optimizer().has_program()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateProgramRule(job));
+  }
   // The final average is read from the last checkpoint, which has all state.
   if (job.optimizer().average_decay() > 0 && !TakesCheckpoints(job)) {
     return Error("optimizer.average_decay",

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/optimizer/element_loops.h"
+#include "common/optimizer/mean_gradient.h"
 #include "common/parameters/arena_layout.h"
 
 namespace tributary {
@@ -64,7 +65,9 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
     return Make("optimizer." #field, spec.field());
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
 #undef TRIBUTARY_CREATE
-    default:
+    case OptimizerSpec::kProgram:
+      return MakeMeanGradient("optimizer.program", spec.program());
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return Error("optimizer", "is required: set ", RuleNames());
@@ -133,7 +136,9 @@ std::string OptimizerName(const OptimizerSpec& spec) {
     return #field;
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
 #undef TRIBUTARY_NAME
-    default:
+    case OptimizerSpec::kProgram:
+      return "program";
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return "";
@@ -146,7 +151,8 @@ double PeakLearningRate(const OptimizerSpec& spec) {
     return spec.field().learning_rate();
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_LEARNING_RATE)
 #undef TRIBUTARY_LEARNING_RATE
-    default:
+    case OptimizerSpec::kProgram:
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return 0;

@@ -127,7 +127,7 @@ std::string OptimizerName(const OptimizerSpec& spec);
 
 // Returns the option learning_rate of the rule in `spec`: the largest learning
 // rate, which the schedule reaches after the warmup. Returns 0 if `spec` has no
-// rule.
+// rule, or that of a program, which has a learning rate of its own.
 double PeakLearningRate(const OptimizerSpec& spec);
 
 }  // namespace tributary

@@ -6,9 +6,13 @@
 
 #include <variant>
 
+#include "common/optimizer/adadelta.h"
+#include "common/optimizer/adagrad.h"
 #include "common/optimizer/adam.h"
 #include "common/optimizer/averaged.h"
 #include "common/optimizer/element.h"
+#include "common/optimizer/lion.h"
+#include "common/optimizer/rmsprop.h"
 #include "common/optimizer/sgd.h"
 
 // Expands OPTIMIZER(field of OptimizerSpec.rule, its enum case, factory
@@ -16,7 +20,11 @@
 #define TRIBUTARY_FOR_EACH_OPTIMIZER(OPTIMIZER) \
   OPTIMIZER(sgd, kSgd, MakeSgd)                 \
   OPTIMIZER(adam, kAdam, MakeAdam)              \
-  OPTIMIZER(adamw, kAdamw, MakeAdamW)
+  OPTIMIZER(adamw, kAdamw, MakeAdamW)           \
+  OPTIMIZER(adagrad, kAdagrad, MakeAdagrad)     \
+  OPTIMIZER(rmsprop, kRmsprop, MakeRmsprop)     \
+  OPTIMIZER(adadelta, kAdadelta, MakeAdadelta)  \
+  OPTIMIZER(lion, kLion, MakeLion)
 
 // Expands RULE(type) for each rule (see element.h) without a moving average.
 // The .cc file of a rule defines its UpdateElements (element_loops.h);
@@ -25,7 +33,12 @@
   RULE(PlainSgd)                      \
   RULE(MomentumSgd<false>)            \
   RULE(MomentumSgd<true>)             \
-  RULE(AdamRule)
+  RULE(AdamRule)                      \
+  RULE(AdagradRule)                   \
+  RULE(PlainRmsprop)                  \
+  RULE(MomentumRmsprop)               \
+  RULE(AdadeltaRule)                  \
+  RULE(LionRule)
 
 namespace tributary {
 

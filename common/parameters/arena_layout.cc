@@ -51,12 +51,19 @@ absl::StatusOr<Parameter> Convert(const ParameterTable::Parameter& from,
       from.group() != STATISTICS) {
     return error("unknown optimizer group ", static_cast<int>(from.group()));
   }
+  for (const std::string& alias : from.alias()) {
+    if (!IsGoodName(alias)) {
+      return error("the alias ", Printable(alias), " must be 1 to ",
+                   kMaxNameBytes, " printable ASCII characters without spaces");
+    }
+  }
   if (from.shape_size() > kMaxDimensions) {
     return error("has ", from.shape_size(), " dimensions, at most ",
                  kMaxDimensions, " are allowed");
   }
   Parameter to;
   to.name = from.name();
+  to.aliases.assign(from.alias().begin(), from.alias().end());
   to.group = from.group();
   to.size = 1;
   for (const int64_t dimension : from.shape()) {
@@ -103,6 +110,9 @@ std::string Signature(const ParameterTable& table) {
       digest.Update(absl::StrCat(
           " *", absl::Hex(absl::bit_cast<uint32_t>(factor), absl::kZeroPad8)));
     }
+    for (const std::string& alias : parameter.alias()) {
+      digest.Update(absl::StrCat(" =", alias));
+    }
     digest.Update("\n");
   }
   return digest.FinishHex();
@@ -115,9 +125,13 @@ absl::StatusOr<ArenaLayout> ArenaLayout::Create(const ParameterTable& table,
   if (table.parameter_size() == 0) {
     return absl::InvalidArgumentError("the model has no parameters");
   }
-  if (table.parameter_size() > kDefaultLimits.parameters) {
+  int64_t name_count = table.parameter_size();
+  for (const ParameterTable::Parameter& parameter : table.parameter()) {
+    name_count += parameter.alias_size();
+  }
+  if (name_count > kDefaultLimits.parameters) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the model has ", table.parameter_size(), " parameters, at most ",
+        "the model has ", name_count, " parameters (with aliases), at most ",
         kDefaultLimits.parameters, " are allowed"));
   }
   if (table.chunk_elements() < 1 ||
@@ -132,9 +146,14 @@ absl::StatusOr<ArenaLayout> ArenaLayout::Create(const ParameterTable& table,
   absl::flat_hash_set<absl::string_view> names;
   for (const ParameterTable::Parameter& from : table.parameter()) {
     TRIBUTARY_ASSIGN_OR_RETURN(Parameter to, Convert(from, max_elements));
-    if (!names.insert(from.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parameter ", Printable(from.name()), ": the name is used twice"));
+    bool unique = names.insert(from.name()).second;
+    for (const std::string& alias : from.alias()) {
+      unique = names.insert(alias).second && unique;
+    }
+    if (!unique) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", Printable(from.name()),
+                       ": the name or an alias is used twice"));
     }
     to.offset = layout.arena_elements_;
     const int64_t elements = RoundUpToAlignment(to.size + to.padding);

@@ -25,6 +25,7 @@ inline constexpr int64_t kArenaAlignment = 16;
 
 struct Parameter {
   std::string name;
+  std::vector<std::string> aliases;  // Further names, of tied weights.
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
   // Factor by which the learning rate is multiplied for this parameter; above

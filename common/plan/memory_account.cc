@@ -112,6 +112,10 @@ MemoryAccount WorkerMemory(const WorkerLoad& load) {
     const int parts = traits.workers_shard_optimizer ? load.workers : 1;
     account.set_weights(2 * weights);
     account.set_optimizer(slots * weights / parts);
+    // The mean gradient.
+    if (load.job.optimizer().has_program()) {
+      account.set_gradients(gradients + weights);
+    }
     account.set_copies((1 + slots) * weights / load.workers);
     return account;
   }

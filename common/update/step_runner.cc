@@ -123,7 +123,8 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
       open.sums.set_learning_rate(*rate);
     }
     if (chunk.number() == 0) {
-      open.sums.set_loss_sum(sum.loss_sum());
+      const std::optional<double> loss_sum = sum.loss_sum().value();
+      if (loss_sum.has_value()) open.sums.set_loss_sum(*loss_sum);
       open.sums.set_nonfinite_loss_contributor(
           sum.nonfinite_loss_contributor());
     }

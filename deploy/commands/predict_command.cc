@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -21,6 +22,8 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/launch/train/inference.h"
+#include "deploy/launch/train/launch_record.h"
+#include "deploy/launch/train/program_evaluation.h"
 #include "deploy/launch/train/run_folder.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/training/training_sources.h"
@@ -93,10 +96,27 @@ std::string Format(const Predictions& predictions, bool probabilities) {
   return text;
 }
 
+// A program of `tributary train --worker-command` has no interface for
+// predictions.
+absl::Status RefuseProgram(const std::string& path, const JobSpec& job) {
+  if (!job.model().has_external()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const absl::optional<LaunchRecord> record,
+                             ReadLaunchRecord(RunOf(path)));
+  if (!record.has_value() || record->worker_command.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": its model is computed by a program (", record->worker_command,
+      "), which `tributary predict` cannot ask for predictions; in Python, "
+      "tributary.load(run, module) loads the weights into the module, which "
+      "then computes them"));
+}
+
 absl::Status Run(const PredictFlags& flags, const TrainingSources& sources) {
   TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder run, RunFolder::Open(flags.run));
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job,
                              ReadJobOfRun(run.path(), flags.sets));
+  TRIBUTARY_RETURN_IF_ERROR(RefuseProgram(flags.run, job));
   if (flags.data.empty() && !job.model().has_external() &&
       !job.data().has_external()) {
     return absl::InvalidArgumentError("missing --data FILE, the inputs");

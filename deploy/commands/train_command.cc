@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,7 @@
 #include "deploy/launch/slurm/allocation.h"
 #include "deploy/launch/slurm/requeue.h"
 #include "deploy/launch/slurm/slurm_training.h"
+#include "deploy/launch/train/launch_record.h"
 #include "deploy/launch/train/local_data.h"
 #include "deploy/launch/train/step_prediction.h"
 #include "deploy/launch/train/trained_model.h"
@@ -78,16 +81,16 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
       "workers", "N|MIN:MAX",
       "Worker processes: N, or up to MAX, where MIN are enough to start and to "
       "continue. At most as many are started as can compute at the same time: "
-      "the job's number of micro-batches. Default 2; in a Slurm allocation, "
-      "one per task.",
+      "the job's number of micro-batches. Default 2, or those of the resumed "
+      "run; in a Slurm allocation, one per task.",
       &flags->workers);
   line->AddInteger("spares",
                    "Additional workers that stand by and replace workers that "
                    "fail. Default 0.",
                    0, kMostTrainWorkers, &flags->spares);
   line->AddInteger("servers",
-                   "Server processes. Default 1; in a Slurm allocation, one "
-                   "per node.",
+                   "Server processes. Default 1, or those of the resumed run; "
+                   "in a Slurm allocation, one per node.",
                    1, 4096, &flags->servers);
   line->AddInteger("threads",
                    "Compute threads of each worker. Default: this machine's "
@@ -116,7 +119,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "quoting, for each worker instead of 'tributary worker'. It "
                 "finds that command's flags in its "
                 "environment, as TRIBUTARY_COORDINATOR, TRIBUTARY_RANK, ...; "
-                "see docs/clusters.md.",
+                "see docs/clusters.md. A resumed run uses the command with "
+                "which it was started, in the same folder.",
                 &flags->launch.worker_command);
   line->AddText("metrics-listen", "HOST:PORT",
                 "Serve metrics for Prometheus here (server 0) and at the "
@@ -263,6 +267,19 @@ absl::Status WriteMetricsTargets(const JobLaunch& plan) {
       {targets.dump(2), "\n"});
 }
 
+LaunchRecord RecordOf(const JobLaunch& plan) {
+  LaunchRecord record;
+  record.worker_command = plan.worker_command;
+  std::error_code error;  // The folder may have been removed.
+  record.working_folder = plan.worker_folder.empty()
+                              ? std::filesystem::current_path(error).string()
+                              : plan.worker_folder;
+  record.workers = plan.workers.ToString();
+  record.spares = plan.spares;
+  record.servers = plan.servers;
+  return record;
+}
+
 absl::Status ClaimOutput(const TrainFlags& flags, JobLaunch* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -278,6 +295,9 @@ absl::Status ClaimOutput(const TrainFlags& flags, JobLaunch* plan,
          flags.launch.allow_job_changes}));
   }
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(*plan));
+  if (!flags.in_process) {
+    TRIBUTARY_RETURN_IF_ERROR(WriteLaunchRecord(plan->output, RecordOf(*plan)));
+  }
   return WriteMetricsTargets(*plan);
 }
 
@@ -355,14 +375,14 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
   if (absl::IsCancelled(end.status)) {
     const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));
     const bool resumable = checkpoints.ok() && !checkpoints->empty();
-    std::fprintf(
-        stderr, "%s; metrics and logs are in %s%s\n",
-        std::string(end.status.message()).c_str(), plan.output.c_str(),
-        resumable
-            ? absl::StrCat("; resume from step ", checkpoints->front().step,
-                           " with: tributary train --resume ", plan.output)
-                  .c_str()
-            : "");
+    std::fprintf(stderr, "%s; metrics and logs are in %s%s\n",
+                 std::string(end.status.message()).c_str(), plan.output.c_str(),
+                 resumable ? absl::StrCat("; resume from step ",
+                                          checkpoints->front().step,
+                                          " with: tributary train --resume ",
+                                          ShellWord(plan.output))
+                                 .c_str()
+                           : "");
     if (all.slurm.has_value()) {
       const std::string remark =
           RequeueStoppedJob(all.slurm->allocation, end.signal, environment,

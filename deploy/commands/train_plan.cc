@@ -17,6 +17,7 @@
 #include "common/os/process.h"
 #include "common/plan/memory_account.h"
 #include "common/text/counted.h"
+#include "common/text/escape.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/environment.h"
@@ -26,6 +27,7 @@
 #include "deploy/launch/plan/memory_fit.h"
 #include "deploy/launch/plan/micro_batches.h"
 #include "deploy/launch/slurm/slurm_placement.h"
+#include "deploy/launch/train/launch_record.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/models/model.h"
@@ -46,6 +48,13 @@ absl::Status FillFromResume(const TrainFlags& flags, bool has_default,
         "them");
   }
   if (flags.launch.resume == kResumeAuto) {
+    const std::string recorded =
+        absl::StrCat(source->output_directory, "/job.textproto");
+    std::error_code ignored;
+    if (source->path.empty() && !source->output_directory.empty() &&
+        std::filesystem::exists(recorded, ignored)) {
+      source->path = recorded;
+    }
     if (!source->output_directory.empty() || has_default) {
       return absl::OkStatus();
     }
@@ -67,6 +76,50 @@ absl::Status FillFromResume(const TrainFlags& flags, bool has_default,
     source->path =
         is_run ? job
                : absl::StrCat(flags.launch.resume, "/../../job.textproto");
+  }
+  return absl::OkStatus();
+}
+
+// Returns the folder of the run that --resume names. `job` is the resolved job.
+std::string RunToResume(const std::string& resume, const JobSpec& job) {
+  if (resume == kResumeAuto) return job.output().directory();
+  std::error_code error;
+  if (std::filesystem::exists(absl::StrCat(resume, "/job.textproto"), error)) {
+    return resume;
+  }
+  // A checkpoint is at RUN/checkpoints/step-NNNNNNNN.
+  return absl::StrCat(resume, "/../..");
+}
+
+// Sets those flags that are not set to the values with which the resumed run
+// was started. An allocation decides the numbers of processes itself. Also sets
+// launch.worker_folder.
+absl::Status FillFromRecord(const CommandLine& line, bool on_cluster,
+                            const JobSpec& job, TrainFlags* flags,
+                            std::vector<std::string>* remarks) {
+  if (flags->launch.resume.empty() || flags->in_process) {
+    return absl::OkStatus();
+  }
+  const std::string run = RunToResume(flags->launch.resume, job);
+  TRIBUTARY_ASSIGN_OR_RETURN(const absl::optional<LaunchRecord> record,
+                             ReadLaunchRecord(run));
+  if (!record.has_value()) return absl::OkStatus();
+  if (!on_cluster) {
+    if (line.OriginOf("workers").empty()) flags->workers = record->workers;
+    if (line.OriginOf("spares").empty()) flags->spares = record->spares;
+    if (line.OriginOf("servers").empty()) flags->servers = record->servers;
+  }
+  if (!flags->launch.worker_command.empty() || record->worker_command.empty()) {
+    return absl::OkStatus();
+  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckWorkingFolder(run, *record));
+  flags->launch.worker_command = record->worker_command;
+  // The text comes from a file of the run.
+  remarks->push_back(EscapeForTerminal(absl::StrCat(
+      "starting the run's worker command: ", record->worker_command)));
+  std::error_code error;
+  if (!std::filesystem::equivalent(record->working_folder, ".", error)) {
+    flags->launch.worker_folder = record->working_folder;
   }
   return absl::OkStatus();
 }
@@ -163,9 +216,11 @@ absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
   const int64_t most = MostComputing(plan->job);
   if (plan->workers.most > most) {
     if (!flags.workers.empty()) {
+      const std::string origin = line.OriginOf("workers");
       remarks->push_back(absl::StrCat(
-          "warning: ", line.OriginOf("workers"), " ", flags.workers, ": ",
-          WhoCanCompute(plan->job), ", so no more are started; raise ",
+          "warning: ", origin.empty() ? "the run's --workers" : origin, " ",
+          flags.workers, ": ", WhoCanCompute(plan->job),
+          ", so no more are started; raise ",
           "batch.micro_batches to use more, or add --spares N for "
           "workers that stand by"));
     }
@@ -315,7 +370,7 @@ absl::Status CheckMetricsListen(const JobLaunch& plan, bool on_cluster) {
 }  // namespace
 
 absl::StatusOr<TrainPlan> MakeTrainPlan(
-    const CommandLine& line, const TrainFlags& flags,
+    const CommandLine& line, TrainFlags flags,
     const absl::optional<Allocation>& allocation,
     const TrainingSources& sources, std::vector<std::string>* remarks) {
   TRIBUTARY_RETURN_IF_ERROR(CheckInProcess(line, flags, allocation));
@@ -326,10 +381,13 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(
       FillFromResume(flags, allocation.has_value(), &source));
-  JobLaunch plan = flags.launch;
   DeviceName device;
-  TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
-  if (allocation.has_value()) SetSlurmOutput(*allocation, &plan.job);
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJob(source));
+  if (allocation.has_value()) SetSlurmOutput(*allocation, &job);
+  TRIBUTARY_RETURN_IF_ERROR(
+      FillFromRecord(line, allocation.has_value(), job, &flags, remarks));
+  JobLaunch plan = flags.launch;
+  plan.job = std::move(job);
   for (const Role role : {Role::kServer, Role::kWorker}) {
     TRIBUTARY_RETURN_IF_ERROR(
         ReadSecurity(flags.launch.security, {role}).status());

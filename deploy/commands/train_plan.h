@@ -58,13 +58,15 @@ struct TrainPlan {
 };
 
 // Reads the job and chooses the devices, the numbers of processes and threads,
-// and the output folder. `flags` are the values that `line` has parsed. Adds a
-// line to `*remarks` for each choice that the user should know: if fewer
-// workers are started than requested, and what --fit has changed. Returns the
-// errors of the functions that read the job and the credentials, and
-// InvalidArgument, naming the flags, if flags contradict each other.
+// and the output folder. `flags` are the values that `line` has parsed; a
+// resumed run uses the numbers of processes and the worker command with which
+// it was started (see LaunchRecord), unless flags set others. Adds a line to
+// `*remarks` for each choice that the user should know: if fewer workers are
+// started than requested, and what --fit has changed. Returns the errors of the
+// functions that read the job and the credentials, and InvalidArgument, naming
+// the flags, if flags contradict each other.
 absl::StatusOr<TrainPlan> MakeTrainPlan(
-    const CommandLine& line, const TrainFlags& flags,
+    const CommandLine& line, TrainFlags flags,
     const absl::optional<Allocation>& allocation,
     const TrainingSources& sources, std::vector<std::string>* remarks);
 

@@ -30,12 +30,17 @@ namespace fs = std::filesystem;
 
 // The files of a run. Only these are removed, because a folder may contain
 // other files of its owner.
-constexpr const char* kFilesOfARun[] = {
-    "summary.json",        "metrics.jsonl",
-    "job.textproto",       "prometheus-targets.json",
-    "server.json",         "token",
-    "sample.txt",          "trace.json",
-    "final/manifest.json", "final/model.safetensors"};
+constexpr const char* kFilesOfARun[] = {"summary.json",
+                                        "metrics.jsonl",
+                                        "launch.json",
+                                        "job.textproto",
+                                        "prometheus-targets.json",
+                                        "server.json",
+                                        "token",
+                                        "sample.txt",
+                                        "trace.json",
+                                        "final/manifest.json",
+                                        "final/model.safetensors"};
 
 // The folders of a run, and the files of a run that grow; all other files are
 // replaced as a whole, which replaces a link and not what it refers to.

@@ -76,21 +76,41 @@ def node_sum(node, sums, encoding):
         node_sum(2 * node + 1, sums, encoding), encoding)
 
 
+def half_cosine(first, last, t):
+    return last + (first - last) * (1 + math.cos(math.pi * t)) / 2
+
+
 def learning_rate(job, total_steps, step):
     schedule = job.schedule
     peak = getattr(job.optimizer, job.optimizer.WhichOneof('rule')).learning_rate
     if step < schedule.warmup_steps:
         return peak * (step + 1) / schedule.warmup_steps
-    if schedule.decay == schedule.CONSTANT:
-        return peak
+    since = step - schedule.warmup_steps
     end = schedule.decay_steps or total_steps
     final = schedule.final_learning_rate
+    if schedule.decay == schedule.CONSTANT:
+        return peak
+    if schedule.decay == schedule.STEP:
+        return peak * schedule.decay_factor**(since // schedule.decay_every_steps)
+    if schedule.decay == schedule.EXPONENTIAL:
+        return peak * schedule.decay_factor**(since / schedule.decay_every_steps)
+    if schedule.decay == schedule.TABLE:
+        return [entry.learning_rate for entry in schedule.table if entry.step <= step][-1]
+    if schedule.decay == schedule.ONE_CYCLE:
+        top = schedule.rise_share * end - 1
+        if step >= end - 1:
+            return final
+        if step < top:
+            return half_cosine(peak / schedule.rise_divisor, peak, step / top)
+        return half_cosine(peak, final, (step - top) / (end - 1 - top))
     if step >= end:
         return final
-    progress = (step - schedule.warmup_steps) / (end - schedule.warmup_steps)
+    progress = since / (end - schedule.warmup_steps)
     if schedule.decay == schedule.LINEAR:
         return final + (peak - final) * (1 - progress)
-    return final + (peak - final) * (1 + math.cos(math.pi * progress)) / 2
+    if schedule.decay == schedule.POLYNOMIAL:
+        return final + (peak - final) * (1 - progress)**schedule.power
+    return half_cosine(peak, final, progress)
 
 
 def gradient_norm(gradient_sum, samples):
@@ -119,27 +139,34 @@ class LocalSgd:
         rate = learning_rate(self.job, self.total_steps, number)
         rule = self.job.optimizer.WhichOneof('rule')
         spec = getattr(self.job.optimizer, rule)
-        update = self._sgd if rule == 'sgd' else self._adam
-        self.weights = update(spec, rate, gradient_sum * np.float32(scale),
-                              rule == 'adamw')
+        update = getattr(self, '_' + rule)
+        self.weights = update(spec, rate, gradient_sum * np.float32(scale))
         self.updates += 1
         self.samples += samples
 
-    def _sgd(self, spec, rate, gradient, _):
+    def _decayed(self, spec, gradient):
+        return gradient + np.float32(spec.weight_decay) * self.decays * self.weights
+
+    def _sgd(self, spec, rate, gradient):
         momentum = np.float32(spec.momentum)
-        decayed = gradient + np.float32(spec.weight_decay) * self.decays * self.weights
+        decayed = self._decayed(spec, gradient)
         velocity = momentum * self.state[0] + decayed
         self.state[0] = velocity
         direction = decayed + momentum * velocity if spec.nesterov else velocity
         return self.weights - np.float32(rate) * direction
 
-    def _adam(self, spec, rate, gradient, decoupled):
+    def _adam(self, spec, rate, gradient):
+        return self.weights - self._adam_step(spec, rate, self._decayed(spec, gradient))
+
+    def _adamw(self, spec, rate, gradient):
+        return self._kept(spec, rate) - self._adam_step(spec, rate, gradient)
+
+    def _kept(self, spec, rate):
+        """Returns the weights after decoupled weight decay."""
         decay = spec.weight_decay * self.decays.astype(np.float64)
-        keep = np.float32(1)
-        if decoupled:
-            keep = (1 - rate * decay).astype(np.float32)
-        else:
-            gradient = gradient + decay.astype(np.float32) * self.weights
+        return (1 - rate * decay).astype(np.float32) * self.weights
+
+    def _adam_step(self, spec, rate, gradient):
         first, second = self.state
         first = (np.float32(spec.beta1) * first
                  + np.float32(1 - spec.beta1) * gradient)
@@ -150,7 +177,42 @@ class LocalSgd:
         step_size = np.float32(rate / (1 - spec.beta1**taken))
         root = np.float32(1 / math.sqrt(1 - spec.beta2**taken))
         root = np.sqrt(second) * root + np.float32(spec.epsilon)
-        return keep * self.weights - step_size * (first / root)
+        return step_size * (first / root)
+
+    def _adagrad(self, spec, rate, gradient):
+        decayed = self._decayed(spec, gradient)
+        self.state[0] = self.state[0] + decayed * decayed
+        root = np.sqrt(self.state[0]) + np.float32(spec.epsilon)
+        rate = np.float32(rate / (1 + self.updates * spec.rate_decay))
+        return self.weights - rate * (decayed / root)
+
+    def _rmsprop(self, spec, rate, gradient):
+        decayed = self._decayed(spec, gradient)
+        square, velocity = self.state
+        square = (np.float32(spec.alpha) * square
+                  + np.float32(1 - spec.alpha) * (decayed * decayed))
+        root = np.sqrt(square) + np.float32(spec.epsilon)
+        velocity = np.float32(spec.momentum) * velocity + decayed / root
+        self.state = [square, velocity]
+        return self.weights - np.float32(rate) * velocity
+
+    def _adadelta(self, spec, rate, gradient):
+        decayed = self._decayed(spec, gradient)
+        rho, rest = np.float32(spec.rho), np.float32(1 - spec.rho)
+        epsilon = np.float32(spec.epsilon)
+        square, updates = self.state
+        square = rho * square + rest * (decayed * decayed)
+        update = np.sqrt(updates + epsilon) / np.sqrt(square + epsilon) * decayed
+        self.state = [square, rho * updates + rest * (update * update)]
+        return self.weights - np.float32(rate) * update
+
+    def _lion(self, spec, rate, gradient):
+        momentum = self.state[0]
+        direction = (np.float32(spec.beta1) * momentum
+                     + np.float32(1 - spec.beta1) * gradient)
+        self.state[0] = (np.float32(spec.beta2) * momentum
+                         + np.float32(1 - spec.beta2) * gradient)
+        return self._kept(spec, rate) - np.float32(rate) * np.sign(direction)
 
     def outer_gradient(self):
         return np.float32(self.samples) * (self.start - self.weights)

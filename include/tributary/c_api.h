@@ -85,7 +85,7 @@ enum {
 /* The fields of tributary::ParameterDeclaration. `shape` points to `dimensions`
  * sizes. `initial` points to the initial values, whose number is the product of
  * the sizes; if it is null, the initial values are 0. If `learning_rate_factor`
- * is 0, the factor is 1. */
+ * is 0, the factor is 1. `aliases` points to `alias_count` names. */
 typedef struct tributary_parameter {
   const char* name;
   const int64_t* shape;
@@ -93,6 +93,8 @@ typedef struct tributary_parameter {
   int32_t group;
   const float* initial;
   float learning_rate_factor;
+  const char* const* aliases;
+  int32_t alias_count;
 } tributary_parameter;
 
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`
@@ -114,8 +116,33 @@ typedef struct tributary_piece_info {
   int64_t end;
 } tributary_piece_info;
 
+/* The fields of tributary::ProgramRule::Update. The arrays have `parameters`
+ * elements. */
+typedef struct tributary_rule_update {
+  int64_t step;
+  size_t parameters;
+  const float* const* weights;
+  float* const* gradients;
+  float* const* new_weights;
+} tributary_rule_update;
+
+/* A tributary::ProgramRule. `load`, `apply` and `save` are its methods with
+ * these names; each receives `context`. `*error` is no error when they are
+ * called; a code other than 0 is the error with which the worker fails. */
+typedef struct tributary_rule {
+  void (*load)(void* context, const void* state, size_t bytes,
+               tributary_error* error);
+  void (*apply)(void* context, const tributary_rule_update* update,
+                tributary_error* error);
+  void (*save)(void* context, void* state, size_t bytes,
+               tributary_error* error);
+  void* context;
+} tributary_rule;
+
 /* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
+/* Returns the version of Tributary, such as "1.2.3". */
+const char* tributary_version(void);
 
 /* Calls Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT.
  * All other options are read from the environment; so is the address if
@@ -138,6 +165,12 @@ int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
                                  tributary_error* error);
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error);
+/* Calls Worker::SetRule. Copies `rule`; its functions may be called until
+ * tributary_worker_free or, for the worker of a tributary_run,
+ * tributary_run_train returns. Returns 0 or the code of the error. */
+int32_t tributary_worker_set_rule(tributary_worker* worker,
+                                  const tributary_rule* rule,
+                                  tributary_error* error);
 /* Calls Worker::Declare. Copies the arguments. Returns 0 or the code of the
  * error. */
 int32_t tributary_worker_declare(tributary_worker* worker,
@@ -185,7 +218,8 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
 void* tributary_micro_batch_gpu_stream(
     const tributary_micro_batch* micro_batch);
 /* These functions call MicroBatch::SetSampleCount,
- * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish. */
+ * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish; the
+ * last one does so without a loss. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_set_learning_rate(tributary_micro_batch* micro_batch,
@@ -194,11 +228,16 @@ void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
                                  int32_t parameter);
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum);
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch);
 
 /* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
-/* Calls EvaluationPiece::Report. */
+/* These functions call EvaluationPiece::AddMetric and
+ * EvaluationPiece::Report. */
+void tributary_piece_add_metric(tributary_piece* piece, const char* name,
+                                double sum, double count);
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count);
 

@@ -42,7 +42,8 @@ class Job {
   // exchanges.
   struct StepMetrics {
     int64_t step = 0;  // Number of steps done so far, including these.
-    double loss = 0;   // Mean loss of the samples; NaN if not finite.
+    // Mean loss of the samples; NaN if not finite, or not known.
+    double loss = 0;
     double learning_rate = 0;
     int64_t samples = 0;  // Number of samples (for text, tokens).
     double seconds = 0;   // Mean time per step, excluding evaluations.
@@ -66,7 +67,8 @@ class Job {
     std::map<std::string, Tensor> weights;  // Indexed by name of the parameter.
     std::string weights_sha256;
     int64_t steps = 0;
-    double final_loss = 0;  // Training loss at the end; NaN if not finite.
+    // Training loss at the end; NaN if not finite, or not known.
+    double final_loss = 0;
     std::optional<Evaluation> evaluation;  // The last evaluation, if any.
     double seconds = 0;  // Time of training, including evaluations.
     // Number of samples (for text, tokens) per second of training, excluding

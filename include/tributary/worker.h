@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/optimizer/program_rule.h"
 #include "common/parameters/parameter_group.h"
 
 namespace tributary {
@@ -81,6 +83,9 @@ struct ParameterDeclaration {
   // Factor of the job's learning rate for this parameter, above 0 and at most
   // 1000. Must be 1 for group kStatistics.
   float learning_rate_factor = 1;
+  // Further names of the parameter, for a model that uses it in several places
+  // (tied weights). The final model contains the parameter under each name.
+  std::vector<std::string> aliases;
 };
 
 // The properties of the job that a program needs before it declares its
@@ -160,9 +165,10 @@ class MicroBatch {
   // Copies `values`, which are in host memory, to gradient(parameter) and calls
   // Ready.
   void Add(int parameter, absl::Span<const float> values);
-  // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples.
+  // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples;
+  // nullopt if the program does not know it: metrics then lack the step's loss.
   // All parameters must be ready.
-  void Finish(double loss_sum);
+  void Finish(std::optional<double> loss_sum);
 
   // Returns true if the micro-batch was given up during a call of weights,
   // Ready or Add: its result is no longer needed, for example because other
@@ -186,6 +192,11 @@ class EvaluationPiece {
   int64_t begin() const;
   int64_t end() const;
   absl::Span<const float> weights(int parameter);
+  // Adds a further result of the evaluation, whose value is the sum of all
+  // `sum`, in the order of the pieces, divided by the sum of all `count`. At
+  // most 64 results, with different names: a letter or underscore, then letters,
+  // digits and underscores, at most 64 in all. Call it before Report.
+  void AddMetric(const std::string& name, double sum, double count);
   // Ends the piece. `loss_sum` is the sum of the losses, `correct` is the
   // number of correct predictions (0 for models without classes), and `count`
   // is the number of samples (tokens) that count.
@@ -335,6 +346,12 @@ class Worker {
   // there is no GPU that CUDA can use, and NotFound if there is no GPU with
   // this number.
   absl::Status PinForGpu(int gpu);
+
+  // Sets the update rule of a job with `optimizer { program {} }`, which such a
+  // job requires of all its workers, and which other jobs must not have. The
+  // worker releases `rule` when it has left the job. Must be called before
+  // Declare. Returns FailedPrecondition after Declare.
+  absl::Status SetRule(std::shared_ptr<ProgramRule> rule);
 
   // Declares the model's parameters, in the order of forward. Must be called
   // successfully once, before NextStep. All workers of the job must declare the

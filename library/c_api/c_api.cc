@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/text/release.h"
 #include "deploy/flags/exit_code.h"
 #include "tributary/job.h"
 #include "tributary/worker.h"
@@ -44,6 +45,36 @@ struct tributary_worker {
 };
 
 namespace {
+
+// Calls the functions of a tributary_rule.
+class CallbackRule final : public tributary::ProgramRule {
+ public:
+  explicit CallbackRule(const tributary_rule& rule) : rule_(rule) {}
+
+  absl::Status Load(absl::Span<const char> state) override {
+    return Call(rule_.load, state.data(), state.size());
+  }
+  absl::Status Apply(const Update& update) override {
+    const tributary_rule_update values = {
+        update.step, update.weights.size(), update.weights.data(),
+        update.gradients.data(), update.new_weights.data()};
+    return Call(rule_.apply, &values);
+  }
+  absl::Status Save(absl::Span<char> state) override {
+    return Call(rule_.save, state.data(), state.size());
+  }
+
+ private:
+  template <typename Function, typename... Arguments>
+  absl::Status Call(Function function, Arguments... arguments) {
+    tributary_error error = {};
+    function(rule_.context, arguments..., &error);
+    return absl::Status(static_cast<absl::StatusCode>(error.code),
+                        error.message);
+  }
+
+  const tributary_rule rule_;
+};
 
 int32_t Report(const absl::Status& status, tributary_error* error) {
   error->code = static_cast<int32_t>(status.code());
@@ -79,6 +110,7 @@ tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
   if (from.learning_rate_factor != 0) {
     to.learning_rate_factor = from.learning_rate_factor;
   }
+  to.aliases.assign(from.aliases, from.aliases + from.alias_count);
   int64_t size = 1;
   for (const int64_t length : to.shape) size *= std::max<int64_t>(length, 0);
   if (from.initial == nullptr) return to;
@@ -147,6 +179,8 @@ tributary::Job::Options JobOptions(const tributary_run_options& from) {
 
 int32_t tributary_c_api_version() { return TRIBUTARY_C_API_VERSION; }
 
+const char* tributary_version() { return tributary::ReleaseName(); }
+
 int32_t tributary_worker_connect(const char* coordinator,
                                  tributary_worker** worker,
                                  tributary_error* error) {
@@ -178,6 +212,13 @@ int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error) {
   return Report(worker->worker->PinForGpu(gpu), error);
+}
+
+int32_t tributary_worker_set_rule(tributary_worker* worker,
+                                  const tributary_rule* rule,
+                                  tributary_error* error) {
+  return Report(worker->worker->SetRule(std::make_shared<CallbackRule>(*rule)),
+                error);
 }
 
 int32_t tributary_worker_declare(tributary_worker* worker,
@@ -290,10 +331,20 @@ void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
   micro_batch->item->Finish(loss_sum);
 }
 
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch) {
+  micro_batch->item->Finish(std::nullopt);
+}
+
 void tributary_piece_weights(tributary_piece* piece, const float** weights) {
   for (int i = 0; i < piece->worker->parameters; ++i) {
     weights[i] = piece->item->weights(i).data();
   }
+}
+
+void tributary_piece_add_metric(tributary_piece* piece, const char* name,
+                                double sum, double count) {
+  piece->item->AddMetric(name, sum, count);
 }
 
 void tributary_piece_report(tributary_piece* piece, double loss_sum,

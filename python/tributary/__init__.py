@@ -46,6 +46,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import _native
 from .errors import Error, JobFailed, Stopped
 from .items import EvaluationPiece, MicroBatch
 from .launch import launch
@@ -57,10 +58,12 @@ if TYPE_CHECKING:
     from .loading import EpochLoader, MicroBatchDataset, MicroBatchSampler
     from .optimizer import Optimizer
 
+    __version__: str  # That of the native library.
+
 __all__ = ['DistributedDataParallel', 'EpochLoader', 'Error', 'EvaluationPiece', 'Job',
            'JobFailed', 'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler',
-           'Optimizer', 'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'launch',
-           'load', 'read_metrics', 'train']
+           'Optimizer', 'Parameter', 'Session', 'Step', 'Stopped', '__version__',
+           'connect', 'launch', 'load', 'read_metrics', 'train']
 
 # The modules of the names that need PyTorch.
 _WITH_TORCH = {'DistributedDataParallel': 'distributed', 'EpochLoader': 'loading',
@@ -78,6 +81,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     # PyTorch is imported only by programs that use it.
+    if name == '__version__':
+        return _native.library().version().decode()
     if name in _WITH_TORCH:
         try:
             module = importlib.import_module('.' + _WITH_TORCH[name], __name__)

@@ -68,6 +68,7 @@ class _Run:
         self._generators = _random.SharedGenerators() \
             if worker is not None and options.workers > 1 else None
         self._lock = threading.Lock()
+        self._workers: list[WorkerThread] = []
         # The first exceptions of the worker function and of on_step.
         self._cause: Optional[BaseException] = None
         self._stopped_by: Optional[BaseException] = None
@@ -136,6 +137,8 @@ class _Run:
                     self._cause = self._cause or raised
         finally:
             worker.close()
+            # The library may still call the rule of its session.
+            self._workers.append(worker)
             del _thread.worker
 
 

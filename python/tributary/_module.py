@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import gc
+import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 
 from . import _device_copies, _native
+from ._rule import Rule
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
@@ -22,34 +26,50 @@ _MOST_BUFFERS = 64
 
 NoDecay = Union[str, Iterable[torch.nn.Parameter]]
 ParameterGroups = Sequence[Mapping[str, Any]]
+Buffers = Mapping[str, str]
 
 
 class ModuleWorker:
     """The part of a module in a job. Declares the module's parameters."""
 
     def __init__(self, module: torch.nn.Module, session: Session, no_decay: NoDecay,
-                 parameter_groups: ParameterGroups, gpu_memory: bool):
+                 parameter_groups: ParameterGroups, gpu_memory: bool,
+                 buffers: Buffers = {}, rule: Any = None):
         self.module, self.session = module, session
         self._library = session._library
         if session.parameters:
             raise Error('the session has parameters already; wrap one module, which '
                         'may contain others')
-        tensors = _tensors_of(module)
+        if not isinstance(module, torch.nn.Module):
+            raise Error(f'the first argument is a {type(module).__name__}, expected the '
+                        'module itself: pass net, not net.parameters(); the job states '
+                        'the optimizer')
+        self._averaged = _averaged_buffers(module, buffers)
+        tensors = _tensors_of(module, self._averaged)
         _check(module, tensors)
+        self._local_buffers = _local_buffers(module, tensors, buffers)
         self._names = list(tensors)
         self._tensors = list(tensors.values())
         self._trained = [isinstance(tensor, torch.nn.Parameter)
                          for tensor in self._tensors]
         self._copies = _device_copies.copies_for(self._tensors[0].device, session,
                                                  gpu_memory)
-        session.declare(_declarations(tensors, no_decay, parameter_groups))
+        if rule is not None and (no_decay != () or parameter_groups != ()):
+            raise Error('no_decay and parameter_groups change the optimizer of the job, '
+                        'but the program has a rule of its own; use the parameter '
+                        'groups of the rule')
+        self._rule = None if rule is None else Rule(rule, self)
+        session.declare(_declarations(module, tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
+        # Tensors of other types than float32, and their values in _flat.
+        self._converted: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._views: dict[int, list[torch.Tensor]] = {}
         self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
+        self._knows_loss = False  # Whether a loss was checked for a scaler.
         self._sent: set[int] = set()
         self._gradients: list[torch.Tensor] = []  # Those of the library.
         session._library.worker_keep_last_weights(session._open())
@@ -103,7 +123,7 @@ class ModuleWorker:
         if last is not None and place is not None and \
                 last[0] is place[0] and last[1] < place[1]:
             return
-        now = _tensors_of(self.module)
+        now = _tensors_of(self.module, self._averaged)
         if any(a is not b for a, b in zip(now.values(), self._tensors)) or \
                 len(now) != len(self._tensors):
             raise Error('the module has other parameters than when it was wrapped; '
@@ -117,6 +137,8 @@ class ModuleWorker:
         self._copies.begin(item)
         with torch.no_grad():
             self._copies.load(self._flat, arena)
+            for tensor, values in self._converted:
+                tensor.data.copy_(values)
         # The program may report a result that does not depend on the copy.
         if evaluates:
             self._copies.finish()
@@ -141,7 +163,11 @@ class ModuleWorker:
                             'wrapped; load weights before')
         self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
-            tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+            values = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+            if tensor.dtype == torch.float32:
+                tensor.data = values
+            else:
+                self._converted.append((tensor, values))
         self._states = self._current_states()
 
     @contextlib.contextmanager
@@ -162,6 +188,7 @@ class ModuleWorker:
         """Sends a gradient, which is on the module's device, times `scale`."""
         if gradient.is_sparse:
             gradient = gradient.to_dense()
+        gradient = gradient.float()
         self._sent.add(number)
         handle = self._batch._handle
         self._copies.send(gradient, self._gradients[number], scale,
@@ -177,15 +204,28 @@ class ModuleWorker:
         parameter.grad = None
         self._send(number, gradient)
 
+    def _warn_of_local_buffers(self) -> None:
+        """Says which buffers forward changes in each worker on its own."""
+        changed = [name for name, (buffer, version) in self._local_buffers.items()
+                   if buffer._version != version]
+        self._local_buffers = {}
+        if changed and self.session.is_main:
+            print(f"warning: forward changes the buffer{'s' if len(changed) > 1 else ''} "
+                  f"{', '.join(changed)}, of which each worker has its own values: pass "
+                  f"buffers={{{changed[0]!r}: 'average'}}, or 'local' if this is right",
+                  file=sys.stderr, flush=True)
+
     def _send_statistics(self, count: int) -> None:
         """Gives the servers, which subtract a part of the mean, what makes the new
         weight the mean of what the micro-batches have made of it."""
+        if self._local_buffers:
+            self._warn_of_local_buffers()
         weights = self._views_of(self._batch._spans.weights)
         for number, buffer in enumerate(self._tensors):
             if self._trained[number]:
                 continue
             weight = weights[number].to(buffer.device)
-            difference = weight - buffer.detach()
+            difference = weight - buffer.detach().float()
             # Not counted as a change, since backward does not read the values.
             buffer.data.copy_(weight)
             self._send(number, difference * (count / _STATISTICS_RATE))
@@ -193,9 +233,10 @@ class ModuleWorker:
     def contribute(self, batch: MicroBatch, loss: Optional[float], count: Optional[int],
                    scale: float = 1) -> None:
         """Sends the gradients that the parameters have, times `scale`: that of the mean
-        over `count` samples. Ends the micro-batch, whose mean loss is `loss`."""
+        over `count` samples. Ends the micro-batch, whose mean loss is `loss`, or None if
+        it is not known."""
         batch._open('step')
-        self._check_states(batch)
+        self.check_unchanged(batch)
         samples = self._state_count(batch, count)
         if not batch.aborted:
             with self._sending(batch), torch.no_grad():
@@ -245,12 +286,19 @@ class ModuleWorker:
             batch.set_sample_count(int(count))
         return int(count)
 
-    def _check_states(self, batch: MicroBatch) -> None:
+    def check_unchanged(self, when: MicroBatch | str) -> None:
+        """Raises if the program has changed a parameter."""
+        runs = 'servers run the optimizer of the job' if self._rule is None else \
+            'worker calls rule.step() itself'
         for name, before, now in zip(self._names, self._states, self._current_states()):
             if before != now:
-                raise Error(f'{batch}: the program has changed parameter {name}; the '
-                            'servers run the optimizer of the job, so remove '
-                            'optimizer.step() and other changes')
+                raise Error(f'{when}: the program has changed parameter {name}; the '
+                            f'{runs}, so remove optimizer.step() and other changes')
+
+    def weights_replaced(self) -> None:
+        """Must be called when the rule has replaced the weights of the module."""
+        self._states = self._current_states()
+        self._loaded_place = None
 
     def _check_backward(self, batch: MicroBatch, loss: Any, reduction: str) -> None:
         def refuse(message: str) -> None:
@@ -268,7 +316,13 @@ class ModuleWorker:
             refuse(f"reduction is {reduction!r}, expected 'mean' or 'sum'")
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
-        self._check_states(batch)
+        self.check_unchanged(batch)
+        if not self._knows_loss:
+            self._knows_loss = True  # The search takes long.
+            if _is_scaled(loss):
+                refuse('the loss is scaled by a GradScaler, which is not needed: the '
+                       'parameters are float32; call batch.backward(loss), and remove '
+                       'the scaler')
 
     def _backward(self, batch: MicroBatch, loss: torch.Tensor, count: Optional[int],
                   reduction: str) -> float:
@@ -297,9 +351,55 @@ class ModuleWorker:
         return value
 
 
-def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Returns the trained parameters and the running statistics by their names in the
-    state dict, each once, in the order of their modules."""
+def _declared_as(name: str, buffers: Buffers) -> Optional[str]:
+    return next((kind for pattern, kind in buffers.items()
+                 if fnmatch.fnmatchcase(name, pattern)), None)
+
+
+def _averaged_buffers(module: torch.nn.Module, buffers: Buffers) -> frozenset[str]:
+    """Returns the names of the buffers that `buffers` declares as averaged."""
+    names = dict(module.named_buffers())
+    for pattern, kind in buffers.items():
+        if kind not in ('average', 'local'):
+            raise Error(f"buffers[{pattern!r}] is {kind!r}, expected 'average' or 'local'")
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise Error(f'buffers[{pattern!r}]: the module has no such buffer')
+    averaged = [name for name in names if _declared_as(name, buffers) == 'average']
+    for name in averaged:
+        if not names[name].is_floating_point():
+            raise Error(f'buffer {name} has dtype {names[name].dtype}, of which there is no '
+                        "average: declare it as 'local'")
+    return frozenset(averaged)
+
+
+def _local_buffers(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
+                   buffers: Buffers) -> dict[str, tuple[torch.Tensor, int]]:
+    """Returns the buffers about which nothing is declared, and their versions."""
+    return {name: (buffer, buffer._version) for name, buffer in module.named_buffers()
+            if name not in tensors and _declared_as(name, buffers) is None
+            # Batch norm counts calls, which nothing reads with a momentum.
+            and not name.endswith('num_batches_tracked')}
+
+
+def _is_scaled(loss: torch.Tensor) -> bool:
+    """Returns whether the loss is what the scaler of mixed precision returns, its
+    product with the scaler's scale."""
+    scale = getattr(loss.grad_fn, '_saved_other', None)
+    if not isinstance(scale, torch.Tensor):
+        return False
+    kind = getattr(torch.amp, 'GradScaler', torch.cuda.amp.GradScaler)
+    # Not isinstance, which other objects may answer with code of their own.
+    scales = [getattr(scaler, '_scale', None) for scaler in gc.get_objects()
+              if issubclass(type(scaler), kind)]
+    return any(isinstance(known, torch.Tensor) and known.data_ptr() == scale.data_ptr()
+               for known in scales)
+
+
+def _tensors_of(module: torch.nn.Module,
+                averaged: frozenset[str] = frozenset()) -> dict[str, torch.Tensor]:
+    """Returns the trained parameters, the running statistics and the buffers
+    `averaged` by their names in the state dict, each once, in the order of their
+    modules."""
     tensors: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for prefix, child in module.named_modules():
@@ -308,6 +408,10 @@ def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
         if isinstance(child, _NormBase) and child.running_mean is not None:
             own += [('running_mean', child.running_mean),
                     ('running_var', child.running_var)]
+        if averaged:
+            own += [(name, buffer) for name, buffer
+                    in child.named_buffers(recurse=False)
+                    if (f'{prefix}.{name}' if prefix else name) in averaged]
         for name, tensor in own:
             if id(tensor) not in seen:
                 seen.add(id(tensor))
@@ -315,14 +419,28 @@ def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return tensors
 
 
+def _aliases_of(module: torch.nn.Module, tensors: dict[str, torch.Tensor]
+                ) -> dict[str, tuple[str, ...]]:
+    """Returns the further names that the state dict has for the tensors."""
+    names: dict[int, list[str]] = {id(tensor): [] for tensor in tensors.values()}
+    for prefix, child in module.named_modules(remove_duplicate=False):
+        # named_parameters would leave out a name if the module has the tensor twice.
+        own = {**child._parameters, **child._buffers}
+        for name, tensor in own.items():
+            if id(tensor) in names:
+                names[id(tensor)].append(f'{prefix}.{name}' if prefix else name)
+    return {name: tuple(alias for alias in names[id(tensor)] if alias != name)
+            for name, tensor in tensors.items()}
+
+
 def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     if not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors.values()):
         raise Error('the module has no parameter with requires_grad=True')
     device = next(iter(tensors.values())).device
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32:
-            raise Error(f'parameter {name} has dtype {tensor.dtype}, expected '
-                        'torch.float32; use torch.autocast for another precision')
+        if not tensor.is_floating_point():
+            raise Error(f'parameter {name} has dtype {tensor.dtype}, expected a '
+                        'floating-point type')
         if tensor.device != device:
             raise Error(f'parameter {name} is on {tensor.device}, but others are on '
                         f'{device}: a worker has one device')
@@ -334,11 +452,13 @@ def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def _initial(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().cpu().contiguous().numpy()
+    return tensor.detach().cpu().float().contiguous().numpy()
 
 
-def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
-                  parameter_groups: ParameterGroups) -> list[Parameter]:
+def _declarations(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
+                  no_decay: NoDecay, parameter_groups: ParameterGroups
+                  ) -> list[Parameter]:
+    aliases = _aliases_of(module, tensors)
     exempt = _exempt(tensors, no_decay)
     factors: dict[int, float] = {}
     for number, group in enumerate(parameter_groups):
@@ -352,7 +472,7 @@ def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
     return [Parameter(name, _initial(tensor),
                       'statistics' if not isinstance(tensor, torch.nn.Parameter)
                       else 'no_decay' if id(tensor) in exempt else 'decay',
-                      factors.get(id(tensor), 1.0))
+                      factors.get(id(tensor), 1.0), aliases[name])
             for name, tensor in tensors.items()]
 
 

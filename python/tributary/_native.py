@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
                     c_size_t, c_uint64, c_void_p)
 
@@ -28,7 +29,8 @@ class JobStruct(ctypes.Structure):
 class ParameterStruct(ctypes.Structure):
     _fields_ = [('name', c_char_p), ('shape', POINTER(c_int64)),
                 ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p),
-                ('learning_rate_factor', c_float)]
+                ('learning_rate_factor', c_float), ('aliases', POINTER(c_char_p)),
+                ('alias_count', c_int32)]
 
 
 class MicroBatchStruct(ctypes.Structure):
@@ -44,6 +46,22 @@ class PieceStruct(ctypes.Structure):
 class StepMetricsStruct(ctypes.Structure):
     _fields_ = [('step', c_int64), ('loss', c_double), ('learning_rate', c_double),
                 ('samples', c_int64), ('seconds', c_double)]
+
+
+class RuleUpdateStruct(ctypes.Structure):
+    _fields_ = [('step', c_int64), ('parameters', c_size_t),
+                ('weights', POINTER(c_void_p)), ('gradients', POINTER(c_void_p)),
+                ('new_weights', POINTER(c_void_p))]
+
+
+RULE_STATE_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, POINTER(ErrorStruct))
+RULE_APPLY_CALLBACK = CFUNCTYPE(None, c_void_p, POINTER(RuleUpdateStruct),
+                                POINTER(ErrorStruct))
+
+
+class RuleStruct(ctypes.Structure):
+    _fields_ = [('load', RULE_STATE_CALLBACK), ('apply', RULE_APPLY_CALLBACK),
+                ('save', RULE_STATE_CALLBACK), ('context', c_void_p)]
 
 
 WORKER_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, POINTER(ErrorStruct))
@@ -63,11 +81,13 @@ class RunOptionsStruct(ctypes.Structure):
 
 _FUNCTIONS = {
     'c_api_version': (c_int32, []),
+    'version': (c_char_p, []),
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
     'worker_free': (None, [c_void_p]),
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
     'worker_use_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_pin_for_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
+    'worker_set_rule': (c_int32, [c_void_p, POINTER(RuleStruct), POINTER(ErrorStruct)]),
     'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
                                  POINTER(ErrorStruct)]),
     'worker_rank': (c_int32, [c_void_p]),
@@ -86,7 +106,9 @@ _FUNCTIONS = {
     'micro_batch_set_learning_rate': (None, [c_void_p, c_double]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
+    'micro_batch_finish_without_loss': (None, [c_void_p]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
+    'piece_add_metric': (None, [c_void_p, c_char_p, c_double, c_double]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
     'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
     'run_train': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
@@ -103,9 +125,9 @@ class Library:
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            raise Error(f'cannot load the native library: {error}; install the wheel '
-                        'that `./tributary wheel` builds on a system like this one') \
-                from error
+            raise Error(f'cannot load the native library: {error}; run `pip install '
+                        './python` in a clone, or install the wheel that `./tributary '
+                        'wheel` builds on a system like this one') from error
         for name, (result, arguments) in _FUNCTIONS.items():
             try:
                 function = getattr(library, 'tributary_' + name)
@@ -136,8 +158,24 @@ def program() -> str:
     return os.path.join(_FOLDER, 'tributary')
 
 
+# What messages of the library call what this package calls otherwise.
+_CPLUSPLUS_NAMES = {
+    'Ready or Add': 'ready', 'Ready': 'ready', 'Finish': 'finish', 'Report': 'report',
+    'SetSampleCount': 'set_sample_count', 'Declare': 'declare',
+    'NextStep was called': 'the session was iterated', 'UseGpu': 'use_gpu',
+    'PinForGpu': 'pin_for_gpu', 'step->evaluation_pieces()': 'step.evaluation',
+    'step->micro_batches()': 'step.micro_batches'}
+_CPLUSPLUS_NAME = re.compile('|'.join(
+    r'(?<![\w"])' + re.escape(name) + r'(?!["\w])' for name in _CPLUSPLUS_NAMES))
+
+
+def in_python(message: str) -> str:
+    """Returns a message of the library with the names of this package."""
+    return _CPLUSPLUS_NAME.sub(lambda found: _CPLUSPLUS_NAMES[found[0]], message)
+
+
 def error_of(error: ErrorStruct) -> Error:
-    message = error.message.decode(errors='replace')
+    message = in_python(error.message.decode(errors='replace'))
     if error.code == CANCELLED:
         return Stopped(message)
     return Error(message, error.code)

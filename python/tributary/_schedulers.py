@@ -131,6 +131,22 @@ def _count(cls: type) -> None:
     cls.step = step
 
 
+def _announce(cls: type) -> None:
+    """Schedulers of schedulers do not step themselves while they are created."""
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:
+        original(self, *arguments, **keywords)
+        counted = getattr(getattr(self, 'optimizer', None), '_scheduler_steps', None)
+        if counted is not None:
+            counted.add(self)
+
+    cls.__init__ = __init__
+
+
 for _class in list(_classes(_BASE)):
     if 'step' in vars(_class):
         _count(_class)
+for _class in (lr_scheduler.SequentialLR, lr_scheduler.ChainedScheduler):
+    _announce(_class)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import (TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence,
+                    Union)
 
 import numpy as np
 
@@ -159,11 +160,13 @@ class MicroBatch(_Item):
 
     def finish(self, loss_sum: Optional[float] = None) -> None:
         """Ends the micro-batch, with the sum of its samples' losses. All gradients
-        must be ready."""
+        must be ready. Without the sum, the metrics lack the loss of the step."""
         self._open('finish')
         self._ended = True
-        self._library.micro_batch_finish(self._handle,
-                                         0.0 if loss_sum is None else float(loss_sum))
+        if loss_sum is None:
+            self._library.micro_batch_finish_without_loss(self._handle)
+        else:
+            self._library.micro_batch_finish(self._handle, float(loss_sum))
 
     def backward(self, loss: 'torch.Tensor', *, count: Optional[int] = None,
                  reduction: str = 'mean') -> float:
@@ -190,7 +193,7 @@ class MicroBatch(_Item):
     def _check_ended(self) -> None:
         if not self._ended and not self.aborted:
             raise Error(f'{self}: it was not finished; call batch.backward(loss) once '
-                        'for each micro-batch')
+                        'for each micro-batch, or without PyTorch, batch.finish()')
 
 
 class EvaluationPiece(_Item):
@@ -215,19 +218,28 @@ class EvaluationPiece(_Item):
     def _await_spans(self) -> None:
         self._library.piece_weights(self._handle, self._spans.weights)
 
-    def report(self, loss_sum: Any, correct: Any = 0,
-               count: Optional[int] = None) -> None:
+    def report(self, loss_sum: Any, correct: Any = 0, count: Optional[int] = None,
+               metrics: Optional[Mapping[str, Any]] = None) -> None:
         """Ends the piece.
 
         Args:
             loss_sum: the sum of the losses: a number, or a tensor with one element.
             correct: how many predictions were correct; 0 if there is no such thing.
             count: how many samples (tokens) count; default: all samples.
+            metrics: further results by name, such as {'f1': (sum, count)}: their value is
+                the sum over all pieces, divided by the count over all pieces. A number
+                alone is a sum over the piece's samples. summary.json and metrics.jsonl
+                contain them, as evaluation['f1'] and evaluation_f1.
         """
         self._open('report')
+        samples = len(self.indices) if count is None else int(count)
+        for name, value in (metrics or {}).items():
+            total, divisor = value if isinstance(value, (tuple, list)) else (value, samples)
+            self._library.piece_add_metric(self._handle, str(name).encode(), float(total),
+                                           float(divisor))
         self._ended = True
         self._library.piece_report(self._handle, float(loss_sum), int(correct),
-                                   len(self.indices) if count is None else int(count))
+                                   samples)
 
     def _check_ended(self) -> None:
         if not self._ended:

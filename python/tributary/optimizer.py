@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Optional
 import torch
 
 from . import _schedulers
-from ._module import ModuleWorker, NoDecay, ParameterGroups
+from ._module import Buffers, ModuleWorker, NoDecay, ParameterGroups
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Session, connect
@@ -54,7 +54,8 @@ class Optimizer(torch.optim.Optimizer):
       scheduler that is stepped after each `step` counts the steps of the job, also in a
       worker that joins later. The job must then have no `schedule` of its own. Other
       options are those of the job.
-    - `state` is empty: the servers have it.
+    - `state` is empty: the servers have it. With `rule`, `param_groups` and `state` are
+      those of the rule.
     - `GradScaler` works, if the job has `on_nonfinite: SKIP`.
     - Gradients may be added up over several calls of `backward`, clipped or changed
       before `step`. `clip_norm` of the job clips the gradient of the whole step.
@@ -72,10 +73,12 @@ class Optimizer(torch.optim.Optimizer):
             With `all_reduce`, a worker whose initial weights differ from those of
             the first worker ends with an error.
         session: what `connect` has returned; default: `connect()`.
-        no_decay, parameter_groups, gpu_memory: as for `DistributedDataParallel`.
+        no_decay, parameter_groups, gpu_memory, buffers: as for
+            `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
             module in evaluation mode, and without gradients. Needed if the job
             evaluates.
+        rule: as for `DistributedDataParallel`.
     """
 
     # GradScaler then leaves it to `step` to unscale the gradients.
@@ -83,11 +86,14 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
-                 gpu_memory: bool = True,
-                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
+                 gpu_memory: bool = True, buffers: Buffers = {},
+                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None,
+                 rule: Any = None):
         if not isinstance(module, torch.nn.Module):
             raise Error('tributary.Optimizer needs the module itself, not its '
                         'parameters: tributary.Optimizer(module, session)')
+        self._rule: Optional[torch.optim.Optimizer] = None
+        self._own: dict[str, Any] = {}
         self.session = connect() if session is None else session
         if self.session.job.evaluates and evaluate is None:
             raise Error('the job evaluates, but the program does not: pass evaluate=... '
@@ -96,12 +102,13 @@ class Optimizer(torch.optim.Optimizer):
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
-                                    gpu_memory)
+                                    gpu_memory, buffers, rule)
         super().__init__(*_groups(self._worker, self.session))
+        self._scheduler_steps = _schedulers.SchedulerSteps()
+        self._use(rule[0] if isinstance(rule, (tuple, list)) else rule)
         self._options = [_options_of(group) for group in self.param_groups]
         self._rates = _StatedRates(self)
         self._losses: list[torch.Tensor] = []
-        self._scheduler_steps = _schedulers.SchedulerSteps()
         self._opt_called = True  # Schedulers count the steps of the job.
         _thread.optimizer = self
         _record_losses()
@@ -109,6 +116,29 @@ class Optimizer(torch.optim.Optimizer):
         self._batch: Optional[MicroBatch] = None
         self.session._loop = self
         self._advance()
+
+    def _use(self, rule: Any) -> None:
+        """Shows the groups and the state of the program's own optimizer."""
+        if isinstance(rule, torch.optim.Optimizer):
+            self._rule, self.defaults = rule, rule.defaults
+            rule._scheduler_steps = self._scheduler_steps
+
+    # Properties, because load_state_dict of the rule replaces its objects.
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self._own['param_groups'] if self._rule is None else self._rule.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._own['param_groups'] = groups
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        return self._own['state'] if self._rule is None else self._rule.state
+
+    @state.setter
+    def state(self, state: dict[Any, Any]) -> None:
+        self._own['state'] = state
 
     @property
     def done(self) -> bool:
@@ -208,18 +238,30 @@ class Optimizer(torch.optim.Optimizer):
 
 
 class _StatedRates:
-    """The learning rates of the steps, once the program has changed any."""
+    """The learning rates of the steps, which are those of `param_groups`."""
 
     def __init__(self, optimizer: Optimizer):
         self._optimizer = optimizer
         self._initial = [float(group['lr']) for group in optimizer.param_groups]
-        self._changed = False
+        spec = optimizer.session.job.spec
+        schedule = spec.get('schedule', {})
+        # Why the program has no rate of its own.
+        self._fixed = ''
+        self._states = 'program' not in spec['optimizer']
+        if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
+                int(schedule.get('warmup_steps', 0)):
+            self._fixed = 'the job has a schedule: remove one of them'
+        elif 'local_steps' in spec.get('exchange', {}).get(
+                'parameter_server', {}).get('consistency', {}):
+            self._fixed = 'in mode local_steps, the job has the only schedule'
         # Of the steps that this worker has computed: a step that is computed again,
         # because a server was lost, has the same rate.
         self._stated: dict[int, float] = {}
 
     def state(self, batch: MicroBatch) -> None:
-        """States the rate of the micro-batch's step, if it is not that of the job."""
+        """States the rate of the micro-batch's step."""
+        if not self._states:
+            return  # The rule of the program has rates of its own.
         rate = self._stated.get(batch.step)
         if rate is None:
             if self._optimizer._scheduler_steps.unknown(batch):
@@ -238,14 +280,10 @@ class _StatedRates:
             if _options_of(group) != before:
                 raise Error('the program has changed options of param_groups other than '
                             'lr, which are those of the job')
-        if rates == self._initial and not self._changed:
+        if self._fixed and rates == self._initial:
             return None
-        self._changed = True
-        schedule = self._optimizer.session.job.spec.get('schedule', {})
-        if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
-                int(schedule.get('warmup_steps', 0)):
-            raise Error('the program changes the learning rate, but the job has a '
-                        'schedule: remove one of them')
+        if self._fixed:
+            raise Error(f'the program changes the learning rate, but {self._fixed}')
         ratio = rates[0] / self._initial[0]
         if any(not math.isclose(rate, ratio * initial, rel_tol=1e-6, abs_tol=1e-30)
                for rate, initial in zip(rates, self._initial)):

@@ -65,8 +65,8 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike, None] = 
         devices: with `in_process` and without `worker`, the device of each worker,
             such as ['cuda:0', 'cuda:1'].
         on_step: with `in_process`, called on another thread after each step, with
-            {'step', 'loss', 'learning_rate', 'samples', 'seconds'}. An exception ends
-            the job.
+            {'step', 'loss', 'learning_rate', 'samples', 'seconds'}; the loss is NaN if
+            it is not known. An exception ends the job.
 
     Returns:
         The run's summary.json; docs/metrics.md describes it.
@@ -147,7 +147,8 @@ def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
     Returns:
         The columns of metrics.jsonl by name ('step', 'loss', 'evaluation_loss', ...):
         float64 arrays with one value for each line, and NaN where a line has none for
-        the column.
+        the column. A column that no line has is absent, such as 'loss' if no worker
+        reports one.
     """
     path = os.path.join(run, 'metrics.jsonl')
     if not os.path.exists(path):
@@ -180,8 +181,10 @@ def load(run: Union[str, os.PathLike],
     Args:
         run: the run folder, or a safetensors file.
         module: a module like the one that was trained, into which the weights are
-            loaded. What the run does not contain, such as frozen parameters, keeps
-            its values.
+            loaded. The run contains the trained parameters, tied ones under each of
+            their names, and the running statistics of batch norm. All else in the
+            state dict keeps its values: frozen parameters, counters of batches, and
+            other buffers.
 
     Returns:
         The weights by name: tensors of PyTorch if `module` is given, otherwise NumPy

@@ -103,11 +103,14 @@ class Parameter:
             (weight - observed value), of which servers subtract a tenth of the mean.
         learning_rate_factor: the factor by which the job's learning rate is multiplied
             for this parameter, above 0 and at most 1000; 1 for 'statistics'.
+        aliases: further names of the parameter, for tied weights. The final model
+            contains the parameter under each name.
     """
     name: str
     initial: np.ndarray
     group: str = 'decay'
     learning_rate_factor: float = 1.0
+    aliases: tuple[str, ...] = ()
 
 
 # What the last `connect` of this process has returned.
@@ -190,7 +193,9 @@ class Session:
         self._step: Optional[Step] = None
         self._item = None
         self._model = self._spans = self._loop = None
+        self._give_turn = None  # Lets the rule of the program run; see Turn.
         self._on_gpu = False
+        self._rank, self._world_size = 0, 1  # Once it is closed.
         self._launched = False  # By `launch`, so that `connect` returns it again.
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
@@ -319,6 +324,9 @@ class Session:
             struct.group = _GROUPS[parameter.group]
             struct.initial = values.ctypes.data
             struct.learning_rate_factor = parameter.learning_rate_factor
+            aliases = [alias.encode() for alias in parameter.aliases]
+            struct.aliases = (ctypes.c_char_p * len(aliases))(*aliases)
+            struct.alias_count = len(aliases)
         error = _native.ErrorStruct()
         if self._library.worker_declare(self._open(), structs, len(structs),
                                         ctypes.byref(error)):
@@ -361,6 +369,10 @@ class Session:
             if self._handle is not None:
                 self._rank, self._world_size = self.rank, self.world_size
             handle, self._handle = self._handle, None
+            if self._give_turn is not None and handle is not None:
+                # In this order, so that the rule's error is not that of the worker.
+                self._library.worker_stop(handle)
+                self._give_turn()
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
                 try:

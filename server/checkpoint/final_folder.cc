@@ -14,6 +14,19 @@ std::string FinalFolder(absl::string_view run) {
   return absl::StrCat(run, "/final");
 }
 
+std::vector<NamedTensor> FinalTensors(const ArenaLayout& layout,
+                                      const float* arena) {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : layout.parameters()) {
+    const float* const values = arena + parameter.offset;
+    tensors.push_back({parameter.name, parameter.shape, values});
+    for (const std::string& alias : parameter.aliases) {
+      tensors.push_back({alias, parameter.shape, values});
+    }
+  }
+  return tensors;
+}
+
 absl::Status VerifyFinalFolder(const std::string& folder) {
   if (PathExists(absl::StrCat(folder, "/", kManifestName))) {
     TRIBUTARY_RETURN_IF_ERROR(VerifyCheckpoint(folder));

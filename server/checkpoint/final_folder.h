@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/os/file_system.h"
+#include "common/parameters/arena_layout.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tributary {
@@ -28,6 +31,12 @@ inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 // optimizer.average_decay also write. Its tensors have the same names and
 // shapes as those in the model file.
 inline constexpr char kFinalAverageName[] = "average.safetensors";
+
+// Returns the tensors of the model file: the parameters of `layout`, in the
+// order of the table, each followed by its aliases. `arena` contains their
+// values, and must outlive the result.
+std::vector<NamedTensor> FinalTensors(const ArenaLayout& layout,
+                                      const float* arena);
 
 // Reads all files in `folder` (see FinalFolder) that have digests, in the
 // manifest or in the file, and compares them. Returns DataLoss, which names the

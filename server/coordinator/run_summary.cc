@@ -123,7 +123,7 @@ std::string SummaryJson(const Attempt& attempt,
     const EvaluationProgress& evaluations = progress->evaluations();
     const JobTotals totals = progress->Totals();
     summary["steps"] = progress->completed_steps();
-    summary["final_loss"] = totals.loss;
+    if (totals.loss.has_value()) summary["final_loss"] = *totals.loss;
     if (evaluations.evaluation().has_value()) {
       const Evaluation& evaluation = *evaluations.evaluation();
       summary["evaluation"] = {{"step", evaluation.step},
@@ -133,6 +133,9 @@ std::string SummaryJson(const Attempt& attempt,
       }
       if (job.model().loss() == ModelSpec::CROSS_ENTROPY) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
+      }
+      for (const auto& [name, value] : evaluation.metrics) {
+        summary["evaluation"][name] = value;
       }
     }
     const EvaluationHistory& history = evaluations.history();

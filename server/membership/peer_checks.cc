@@ -64,6 +64,10 @@ std::string DescribeParameter(const ArenaLayout& layout, size_t number) {
     absl::StrAppend(&text, " with learning_rate_factor ",
                     parameter.learning_rate_factor);
   }
+  if (!parameter.aliases.empty()) {
+    absl::StrAppend(&text, " with the aliases ",
+                    absl::StrJoin(parameter.aliases, ", "));
+  }
   return text;
 }
 
@@ -280,18 +284,26 @@ absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
           : " and counts steps in other rounds; keep inner_steps");
 }
 
+namespace {
+
+// Leaves aliases out, which a checkpoint does not depend on.
+std::string DescribeEntry(const ParameterTable& table, int number) {
+  if (number >= table.parameter_size()) return "nothing";
+  ParameterTable::Parameter entry = table.parameter(number);
+  entry.clear_alias();
+  return entry.ShortDebugString();
+}
+
+}  // namespace
+
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job) {
   const ParameterTable& saved = manifest.table();
   const ParameterTable& ours = ready.table();
   for (int i = 0; i < std::max(saved.parameter_size(), ours.parameter_size());
        ++i) {
-    const std::string was = i < saved.parameter_size()
-                                ? saved.parameter(i).ShortDebugString()
-                                : "nothing";
-    const std::string is = i < ours.parameter_size()
-                               ? ours.parameter(i).ShortDebugString()
-                               : "nothing";
+    const std::string was = DescribeEntry(saved, i);
+    const std::string is = DescribeEntry(ours, i);
     if (was != is) {
       return CannotResume(manifest, "it is of another model: parameter ", i,
                           " was {", was, "}, is {", is, "}");

@@ -1,5 +1,6 @@
 #include "server/process/conclusion.h"
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,14 @@
 
 namespace tributary {
 namespace {
+
+// The metadata in the header of the model's file, for people.
+std::map<std::string, std::string> MetadataOf(const JobSpec& job) {
+  if (!job.model().has_external()) return {};
+  return {{"contents",
+           "trained parameters and running statistics; frozen parameters and "
+           "other buffers keep the values that the program gives them"}};
+}
 
 // Writes the moving average of the final weights. Does nothing if the job was
 // finished before this attempt and has written it. Uses `arena` as a buffer.
@@ -29,7 +38,9 @@ absl::Status WriteAverage(const EndedAttempt& attempt,
                                   "from the last checkpoint: ",
                                   read.message()));
   }
-  return attempt.output->WriteModel(kFinalAverageName, layout, arena.get())
+  return attempt.output
+      ->WriteModel(kFinalAverageName, layout, arena.get(),
+                   MetadataOf(options.job))
       .status();
 }
 
@@ -65,7 +76,8 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::string digest,
-      attempt.output->WriteModel(kFinalModelName, layout, arena.get()));
+      attempt.output->WriteModel(kFinalModelName, layout, arena.get(),
+                                 MetadataOf(options.job)));
   // Before the manifest, which marks the job as finished.
   if (options.job.optimizer().average_decay() > 0) {
     TRIBUTARY_RETURN_IF_ERROR(WriteAverage(attempt, sources, layout, arena));

@@ -183,22 +183,20 @@ void RunOutput::Append(const std::string& line, RecordFile* file) {
       file->name, directory_);
 }
 
-absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,
-                                                  const ArenaLayout& layout,
-                                                  const float* weights) {
-  std::vector<NamedTensor> tensors;
+absl::StatusOr<std::string> RunOutput::WriteModel(
+    const std::string& name, const ArenaLayout& layout, const float* weights,
+    const std::map<std::string, std::string>& metadata) {
   Sha256 digest;
   for (const Parameter& parameter : layout.parameters()) {
-    const float* values = weights + parameter.offset;
-    tensors.push_back({parameter.name, parameter.shape, values});
-    digest.Update({reinterpret_cast<const char*>(values),
+    digest.Update({reinterpret_cast<const char*>(weights + parameter.offset),
                    parameter.size * sizeof(float)});
   }
   const std::string folder = FinalFolder(directory_);
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
-  TRIBUTARY_RETURN_IF_ERROR(
-      WriteSafetensors(absl::StrCat(folder, "/", name), tensors, {}, files_));
+  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", name),
+                                             FinalTensors(layout, weights),
+                                             metadata, files_));
   const absl::StatusOr<std::string> encoding =
       ReadFile(EncodingPath(directory_), kMaxEncodingFileBytes);
   if (!absl::IsNotFound(encoding.status())) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,11 +85,12 @@ class RunOutput {
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
   // FinalFolder from `weights`, which contains all parameters as `layout`
-  // arranges them. Returns the SHA-256, in hexadecimal, of the float32 weights
-  // in the order of the parameter table, without the gaps between parameters.
-  absl::StatusOr<std::string> WriteModel(const std::string& name,
-                                         const ArenaLayout& layout,
-                                         const float* weights);
+  // arranges them, with this metadata in its header. Returns the SHA-256, in
+  // hexadecimal, of the float32 weights in the order of the parameter table,
+  // without the gaps between parameters.
+  absl::StatusOr<std::string> WriteModel(
+      const std::string& name, const ArenaLayout& layout, const float* weights,
+      const std::map<std::string, std::string>& metadata = {});
 
   // Writes summary.json with this text.
   absl::Status WriteSummary(const std::string& summary);

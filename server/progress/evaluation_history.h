@@ -4,6 +4,7 @@
 #define TRIBUTARY_SERVER_PROGRESS_EVALUATION_HISTORY_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,8 @@ struct Evaluation {
   int64_t step = 0;  // Number of steps done before the evaluation.
   double loss = 0;
   double accuracy = 0;
+  // Further results, by name.
+  std::map<std::string, double> metrics = {};
 };
 
 // Applies JobSpec.stop_when and CheckpointSpec.best to the evaluations of a

@@ -1,12 +1,35 @@
 #include "server/progress/evaluation_progress.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 
 namespace tributary {
+namespace {
+
+constexpr size_t kMostMetrics = 64;
+constexpr size_t kMostMetricName = 64;
+
+bool IsMetricName(const std::string& name) {
+  static const auto* const taken = new std::set<std::string>{
+      "step", "loss", "accuracy", "perplexity", "seconds"};
+  return !name.empty() && name.size() <= kMostMetricName &&
+         !absl::ascii_isdigit(static_cast<unsigned char>(name[0])) &&
+         taken->count(name) == 0 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '_';
+         });
+}
+
+}  // namespace
 
 EvaluationProgress::EvaluationProgress(const JobSpec& job,
                                        const DataFacts& facts,
@@ -23,8 +46,11 @@ void EvaluationProgress::Restore(int64_t version, const JobState& state) {
   // A job that stopped early may resume with other conditions.
   if (version == final_version_) stop_reason_ = state.stop_reason();
   if (evaluated_version_ > 0) {
-    evaluation_ = Evaluation{state.evaluation_step(), state.evaluation_loss(),
-                             state.evaluation_accuracy()};
+    evaluation_ = Evaluation{
+        state.evaluation_step(),
+        state.evaluation_loss(),
+        state.evaluation_accuracy(),
+        {state.evaluation_metric().begin(), state.evaluation_metric().end()}};
   }
 }
 
@@ -36,6 +62,9 @@ void EvaluationProgress::Save(JobState* state) const {
     state->set_evaluation_step(evaluation_->step);
     state->set_evaluation_loss(evaluation_->loss);
     state->set_evaluation_accuracy(evaluation_->accuracy);
+    state->mutable_evaluation_metric()->clear();
+    state->mutable_evaluation_metric()->insert(evaluation_->metrics.begin(),
+                                               evaluation_->metrics.end());
   }
 }
 
@@ -73,6 +102,20 @@ absl::Status EvaluationProgress::CheckPiece(
                      report.piece(), ": correct is ", report.correct(),
                      ", expected from 0 to ", report.weight()));
   }
+  std::set<std::string> names;
+  for (const MetricSum& metric : report.metric()) {
+    if (IsMetricName(metric.name()) && names.insert(metric.name()).second &&
+        names.size() <= kMostMetrics && metric.count() >= 0) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluation of version ", report.version(), ", piece ", report.piece(),
+        ": metric '", absl::CEscape(metric.name().substr(0, kMostMetricName)),
+        "' has the count ", metric.count(), ", expected at most ", kMostMetrics,
+        " names of letters, digits and underscores, each once and none of "
+        "step, loss, accuracy, perplexity and seconds, and counts of at least "
+        "0"));
+  }
   return absl::OkStatus();
 }
 
@@ -97,7 +140,13 @@ absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
   double loss = 0;
   int64_t correct = 0;
   int64_t sample_count = 0;
+  std::map<std::string, std::pair<double, double>> metrics;
   for (const auto& [number, piece] : pieces_) {
+    for (const MetricSum& metric : piece.metric()) {
+      auto& [sum, count] = metrics[metric.name()];
+      sum += metric.sum();
+      count += metric.count();
+    }
     loss += piece.loss_sum();
     correct += piece.correct();
     sample_count += piece.weight();
@@ -107,6 +156,9 @@ absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
   const auto counted = static_cast<double>(std::max<int64_t>(sample_count, 1));
   evaluation_ = Evaluation{rounds_.StepsAfter(report.version()), loss / counted,
                            static_cast<double>(correct) / counted};
+  for (const auto& [name, sums] : metrics) {
+    evaluation_->metrics[name] = sums.second > 0 ? sums.first / sums.second : 0;
+  }
   Judge(report.version());
   return true;
 }

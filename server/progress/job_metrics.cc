@@ -29,8 +29,10 @@ void AddProgress(const StatusReply& status, MetricsPage* page) {
                    static_cast<double>(status.skipped_steps()));
   // Known once the first line of metrics.jsonl is written.
   if (status.step_milliseconds() > 0) {
-    page->AddGauge("tributary_loss", "Mean training loss of the newest steps.",
-                   status.loss());
+    if (status.has_loss()) {
+      page->AddGauge("tributary_loss",
+                     "Mean training loss of the newest steps.", status.loss());
+    }
     page->AddGauge("tributary_learning_rate", "Learning rate.",
                    status.learning_rate());
     page->AddGauge("tributary_gradient_norm",
@@ -54,6 +56,14 @@ void AddProgress(const StatusReply& status, MetricsPage* page) {
                    "Fraction of held-out samples that are classified correctly "
                    "in the newest evaluation.",
                    status.evaluation_accuracy());
+    const std::map<std::string, double> metrics(
+        status.evaluation_metric().begin(), status.evaluation_metric().end());
+    if (!metrics.empty()) {
+      page->BeginGauge("tributary_evaluation_metric",
+                       "Further results of the newest evaluation.");
+    }
+    for (const auto& [name, value] : metrics)
+      page->Add(value, {{"name", name}});
   }
 }
 

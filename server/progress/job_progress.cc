@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "common/base/status_macros.h"
@@ -79,7 +80,7 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
 void JobProgress::Resume(int64_t version, const JobState& state) {
   first_round_ = version;
   sums_.Resume(version);
-  last_loss_ = state.loss();
+  if (state.has_loss()) last_loss_ = state.loss();
   total_sample_count_ = state.samples();
   skipped_steps_ = state.skipped_steps();
   trained_before_ = absl::Seconds(state.seconds());
@@ -88,7 +89,7 @@ void JobProgress::Resume(int64_t version, const JobState& state) {
 
 JobState JobProgress::Save() const {
   JobState state;
-  state.set_loss(last_loss_);
+  if (last_loss_.has_value()) state.set_loss(*last_loss_);
   state.set_samples(total_sample_count_);
   state.set_skipped_steps(skipped_steps_);
   state.set_seconds(absl::ToDoubleSeconds(trained()));
@@ -129,11 +130,12 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
       nonfinite_loss_ = NonfiniteLoss{rounds_.StepsAfter(round),
                                       sums.nonfinite_loss_contributor};
     } else {
-      if (sums.sample_count > 0) {
-        last_loss_ = sums.loss_sum / static_cast<double>(sums.sample_count);
-      }
-      window_.loss_sum += sums.loss_sum;
       window_.sample_count += sums.sample_count;
+      if (sums.loss_sum.has_value() && sums.sample_count > 0) {
+        last_loss_ = *sums.loss_sum / static_cast<double>(sums.sample_count);
+        window_.loss_sum += *sums.loss_sum;
+        window_.loss_samples += sums.sample_count;
+      }
     }
   }
   const int64_t completed = sums_.completed();
@@ -161,11 +163,14 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
 void JobProgress::EmitTraining(absl::Time now) {
   const double seconds = std::max(
       1e-9, absl::ToDoubleSeconds(now - window_.begin - window_.evaluating));
-  const double loss =
-      window_.sample_count > 0
-          ? window_.loss_sum / static_cast<double>(window_.sample_count)
-          : last_loss_;
-  recent_.set_loss(loss);
+  std::optional<double> loss;
+  if (window_.loss_samples > 0) {
+    loss = window_.loss_sum / static_cast<double>(window_.loss_samples);
+  } else if (window_.sample_count == 0) {
+    loss = last_loss_;
+  }
+  recent_.clear_loss();
+  if (loss.has_value()) recent_.set_loss(*loss);
   recent_.set_gradient_norm(last_norm_);
   recent_.set_learning_rate(stated_rate_.value_or(
       LearningRateAt(job_, facts_.steps(), completed_steps() - 1)));
@@ -177,15 +182,16 @@ void JobProgress::EmitTraining(absl::Time now) {
   nlohmann::ordered_json line = {
       {"step", completed_steps()},
       {"epoch", static_cast<double>(completed_steps()) /
-                    static_cast<double>(facts_.steps_per_epoch())},
-      {"loss", loss},
+                    static_cast<double>(facts_.steps_per_epoch())}};
+  if (loss.has_value()) line["loss"] = *loss;
+  line.update({
       {"learning_rate", recent_.learning_rate()},
       {"gradient_norm", last_norm_},
       {"samples", window_.sample_count},
       {"samples_per_second", recent_.samples_per_second()},
       {"step_seconds", seconds / static_cast<double>(window_.steps)},
       {"seconds", absl::ToDoubleSeconds(now - begin_)},
-  };
+  });
   nlohmann::ordered_json resources = resources_.Take(now, now - begin_);
   // Readers find the lines with resources without parsing the arrays.
   if (!resources.is_null()) line["resources_count"] = resources.size();
@@ -217,6 +223,9 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
       {"evaluation_loss", evaluation.loss},
       {"evaluation_accuracy", evaluation.accuracy},
       {"seconds", absl::ToDoubleSeconds(now - begin_)}};
+  for (const auto& [name, value] : evaluation.metrics) {
+    line[absl::StrCat("evaluation_", name)] = value;
+  }
   if (evaluations_.best_version().has_value()) line["best"] = true;
   const std::string& stop_reason = evaluations_.stop_reason();
   if (!stop_reason.empty()) line["stop_reason"] = stop_reason;
@@ -283,6 +292,8 @@ void JobProgress::FillStatus(StatusReply* reply) const {
   if (evaluation.has_value()) {
     reply->set_evaluation_loss(evaluation->loss);
     reply->set_evaluation_accuracy(evaluation->accuracy);
+    reply->mutable_evaluation_metric()->insert(evaluation->metrics.begin(),
+                                               evaluation->metrics.end());
   }
 }
 

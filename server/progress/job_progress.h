@@ -28,7 +28,8 @@ namespace tributary {
 
 // What a job has done so far, including the part before Resume.
 struct JobTotals {
-  double loss = 0;  // The loss of the last round.
+  // The loss of the last round whose loss is known; nullopt: there is none.
+  std::optional<double> loss;
   // Number of training samples (for text, of tokens) in all completed steps.
   int64_t sample_count = 0;
   // Number of samples per second of training, without evaluations.
@@ -151,7 +152,9 @@ class JobProgress {
  private:
   // Accumulates the values of the next line about training in metrics.jsonl.
   struct Window {
+    // The loss of the rounds whose loss is known, and their samples.
     double loss_sum = 0;
+    int64_t loss_samples = 0;
     int64_t sample_count = 0;
     int64_t rounds = 0;
     int64_t steps = 0;  // Number of steps in these rounds.
@@ -175,7 +178,7 @@ class JobProgress {
   std::optional<NonfiniteGradient> nonfinite_;
   std::optional<NonfiniteLoss> nonfinite_loss_;
   int64_t skipped_steps_ = 0;
-  double last_loss_ = 0;
+  std::optional<double> last_loss_;
   double last_norm_ = 0;
   // The rate that the workers have stated for the newest round.
   std::optional<double> stated_rate_;

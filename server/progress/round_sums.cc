@@ -52,7 +52,7 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
   }
   if (shard == 0) {
     open.sums.sample_count = sums.weight();
-    open.sums.loss_sum = sums.loss_sum();
+    if (sums.has_loss_sum()) open.sums.loss_sum = sums.loss_sum();
     open.sums.nonfinite_loss_contributor = sums.nonfinite_loss_contributor();
   }
   if (--open.missing > 0) return std::optional<Round>();

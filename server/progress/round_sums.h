@@ -23,7 +23,7 @@ class RoundSums {
     // order of the chunks, so its bits do not depend on the number of servers.
     double squares = 0;
     int64_t sample_count = 0;
-    double loss_sum = 0;
+    std::optional<double> loss_sum;  // Nullopt: unknown.
     // The last chunk with a non-finite element, which is the first one in the
     // order of the backward pass.
     std::optional<StepSums::Nonfinite> nonfinite;

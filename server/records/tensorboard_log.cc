@@ -26,8 +26,6 @@ constexpr struct {
     {"epoch", "train/epoch"},
     {"samples_per_second", "speed/samples_per_second"},
     {"step_seconds", "speed/step_seconds"},
-    {"evaluation_loss", "evaluation/loss"},
-    {"evaluation_accuracy", "evaluation/accuracy"},
 };
 
 std::map<std::string, HyperParameter> HyperParametersOf(const JobSpec& job) {
@@ -103,6 +101,13 @@ void TensorBoardLog::AddLine(const std::string& line, int64_t first_step) {
     const auto found = json.find(field);
     if (found != json.end() && found->is_number()) {
       values[tag] = found->get<double>();
+    }
+  }
+  constexpr absl::string_view kEvaluation = "evaluation_";
+  for (const auto& [field, value] : json.items()) {
+    if (absl::StartsWith(field, kEvaluation) && value.is_number()) {
+      values[absl::StrCat("evaluation/", field.substr(kEvaluation.size()))] =
+          value.get<double>();
     }
   }
   if (values.empty()) return;

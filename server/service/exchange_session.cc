@@ -12,6 +12,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/codec/top_k.h"
+#include "common/numerics/loss_sum.h"
 #include "common/stream/notices.h"
 #include "server/membership/peer_checks.h"
 #include "server/service/received_gradient.h"
@@ -263,7 +264,8 @@ absl::Status ExchangeSession::AddContribution(
   sum.node = c.node();
   sum.gradient = std::move(gradient);
   sum.sample_count = c.weight();
-  sum.loss_sum = c.loss_sum();
+  sum.loss_sum = c.has_loss_sum() || c.weight() == 0 ? LossSum(c.loss_sum())
+                                                     : LossSum::Unknown();
   sum.contributor = incarnation_;
   sum.base_version = c.base_version();
   sum.gradient_norm = c.gradient_norm();

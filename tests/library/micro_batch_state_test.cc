@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +39,17 @@ class FakeObserver final : public ModelCalls {
     return !gives_up;
   }
   void SetSampleCount(int64_t count) override { counts.push_back(count); }
+  absl::Status SetLearningRate(double rate) override {
+    rates.push_back(rate);
+    return rates_status;
+  }
   void Ready(int64_t begin) override { ready.push_back(begin); }
 
   bool gives_up = false;
   std::vector<std::pair<int64_t, int64_t>> needed;
   std::vector<int64_t> counts;
+  std::vector<double> rates;
+  absl::Status rates_status;
   std::vector<int64_t> ready;
 };
 
@@ -145,6 +152,14 @@ TEST_F(MicroBatchStateTest, RequiresAllWeightsBeforeTheFirstGradientLeaves) {
   EXPECT_THAT(observer_.needed, ElementsAre(std::pair(0, 64)));
 }
 
+TEST_F(MicroBatchStateTest, AProgramNeedsNoLoss) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Finish(std::nullopt);
+  EXPECT_THAT(ended_, ElementsAre(absl::OkStatus()));
+  EXPECT_FALSE(work_.result.has_loss);
+}
+
 TEST_F(MicroBatchStateTest, StatesTheSampleCountBeforeTheFirstGradient) {
   MicroBatchState state = Make();
   state.SetSampleCount(9);
@@ -152,6 +167,25 @@ TEST_F(MicroBatchStateTest, StatesTheSampleCountBeforeTheFirstGradient) {
   state.Ready(2);
   EXPECT_THAT(observer_.counts, ElementsAre(9));
   EXPECT_THAT(observer_.ready, ElementsAre(48));
+}
+
+TEST_F(MicroBatchStateTest, StatesTheLearningRateBeforeTheFirstGradient) {
+  MicroBatchState state = Make();
+  state.SetLearningRate(0.5);
+  EXPECT_THAT(observer_.rates, IsEmpty());
+  FillAll(&state);
+  EXPECT_THAT(observer_.rates, ElementsAre(0.5));
+  EXPECT_EQ(state.status(), absl::OkStatus());
+  state.SetLearningRate(0.25);
+  EXPECT_THAT(state.status(), IsError("SetLearningRate"));
+}
+
+TEST_F(MicroBatchStateTest, ARateThatIsRefusedIsAnError) {
+  MicroBatchState state = Make();
+  observer_.rates_status = absl::InvalidArgumentError("another rate");
+  state.SetLearningRate(0.5);
+  FillAll(&state);
+  EXPECT_THAT(state.status(), IsError("another rate"));
 }
 
 TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpHasZerosAndSendsNothing) {

@@ -14,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
+#include "common/optimizer/optimizer.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/library/model_engine.h"
@@ -24,6 +26,8 @@
 
 namespace tributary {
 namespace {
+
+using ::testing::HasSubstr;
 
 void Set(JobSpec* job, const std::string& field) {
   ASSERT_EQ(SetField(job, field), absl::OkStatus());
@@ -153,6 +157,94 @@ TEST_F(WorkerTest, AppliesEveryStepWhenWeightsMayBeStale) {
     EXPECT_EQ(summary["evaluation"].value("step", 0), 200);
     // The loss of random predictions is log 3.
     EXPECT_LT(summary["evaluation"].value("loss", 9.0), 0.8);
+  }
+}
+
+// The schedule of the job and of the program are the same function of the step.
+TEST_F(WorkerTest, AStatedRateEqualsThatOfTheSchedule) {
+  JobSpec job = Job();
+  Set(&job, "schedule={warmup_steps: 4}");
+  for (const bool all_reduce : {false, true}) {
+    SCOPED_TRACE(all_reduce);
+    if (all_reduce) Set(&job, "exchange.all_reduce={backend: GLOO}");
+    const nlohmann::json expected = Train(job, {/*programs=*/2});
+    JobSpec constant = job;
+    constant.clear_schedule();
+    LocalCluster cluster(constant, /*servers=*/1, /*expected_workers=*/2,
+                         Directory(all_reduce ? "all_reduce" : "servers"));
+    std::vector<std::unique_ptr<Program>> programs;
+    for (int i = 0; i < 2; ++i) {
+      programs.push_back(std::make_unique<Program>(constant));
+      programs.back()->engine.before_micro_batch =
+          [constant](MicroBatch* micro_batch) {
+            const double peak = PeakLearningRate(constant.optimizer());
+            const double part = static_cast<double>(micro_batch->step() + 1);
+            micro_batch->SetLearningRate(part < 4 ? peak * part / 4 : peak);
+          };
+      programs.back()->Start(cluster.coordinator());
+    }
+    for (const auto& program : programs) ExpectOk(program->Await());
+    ExpectOk(cluster.Await());
+    ExpectSame(cluster.Summary(), expected);
+  }
+}
+
+TEST_F(WorkerTest, ProgramsThatStateDifferentRatesFail) {
+  for (const char* exchange : {"exchange.parameter_server={}",
+                               "exchange.all_reduce={backend: GLOO}"}) {
+    SCOPED_TRACE(exchange);
+    JobSpec job = Job();
+    Set(&job, exchange);
+    LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/2,
+                         Directory(exchange));
+    std::vector<std::unique_ptr<Program>> programs;
+    for (int i = 0; i < 2; ++i) {
+      programs.push_back(std::make_unique<Program>(job));
+      programs.back()->engine.before_micro_batch = [i](MicroBatch* batch) {
+        batch->SetLearningRate(0.5 + i);
+      };
+      programs.back()->Start(cluster.coordinator());
+    }
+    EXPECT_THAT(cluster.Await(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("step 0")));
+    for (const auto& program : programs) EXPECT_FALSE(program->Await().ok());
+  }
+}
+
+TEST_F(WorkerTest, KeepsTheWeightsThatTheJobEndsWith) {
+  for (const char* exchange : {"exchange.parameter_server={}",
+                               "exchange.all_reduce={backend: GLOO}"}) {
+    SCOPED_TRACE(exchange);
+    JobSpec job = Job();
+    Set(&job, exchange);
+    const std::string directory = Directory(exchange);
+    LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/1, directory);
+    ModelEngine engine(job);
+    Worker::Options options;
+    options.coordinator = cluster.coordinator();
+    absl::StatusOr<Worker> worker = Worker::Connect(options);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    EXPECT_EQ(worker->rank(), 0);
+    EXPECT_EQ(worker->workers(), 1);
+    ExpectOk(worker->Declare(engine.Declarations()));
+    worker->KeepLastWeights();
+    EXPECT_TRUE(worker->LastWeights(0).empty());
+    ExpectOk(engine.Run(&*worker));
+    ExpectOk(cluster.Await());
+    const absl::StatusOr<SafetensorsFile> final_model =
+        SafetensorsFile::Open(directory + "/final/model.safetensors");
+    ASSERT_TRUE(final_model.ok()) << final_model.status();
+    const std::vector<ParameterDeclaration> declared = engine.Declarations();
+    const int count = static_cast<int>(declared.size());
+    for (int i = 0; i < count; ++i) {
+      const absl::Span<const float> last = worker->LastWeights(i);
+      std::vector<float> expected(last.size());
+      ExpectOk(
+          final_model->ReadFloats(*final_model->Find(declared[i].name).value(),
+                                  absl::MakeSpan(expected)));
+      EXPECT_EQ(std::vector<float>(last.begin(), last.end()), expected);
+    }
+    EXPECT_TRUE(worker->LastWeights(count).empty());
   }
 }
 

@@ -27,7 +27,18 @@ Vectors RateVectors() {
        {"", "schedule { warmup_steps: 4 }",
         "schedule { decay: LINEAR final_learning_rate: 0.01 }",
         "schedule { warmup_steps: 2 decay: COSINE final_learning_rate: 0.01 }",
-        "schedule { decay: COSINE decay_steps: 6 }"}) {
+        "schedule { decay: COSINE decay_steps: 6 }",
+        "schedule { warmup_steps: 2 decay: STEP decay_every_steps: 3 "
+        "decay_factor: 0.3 }",
+        "schedule { warmup_steps: 1 decay: EXPONENTIAL decay_every_steps: 4 "
+        "decay_factor: 0.5 }",
+        "schedule { decay: POLYNOMIAL decay_steps: 8 power: 1.7 "
+        "final_learning_rate: 0.01 }",
+        "schedule { decay: ONE_CYCLE final_learning_rate: 0.001 }",
+        "schedule { decay: ONE_CYCLE decay_steps: 8 rise_share: 0.05 "
+        "rise_divisor: 10 final_learning_rate: 0.01 }",
+        "schedule { decay: TABLE table { learning_rate: 0.1 } table { step: 4 "
+        "learning_rate: 0.3 } table { step: 7 learning_rate: 0 } }"}) {
     const JobSpec job = ParsedJob(
         absl::StrCat("optimizer { sgd { learning_rate: 0.3 } } ", schedule));
     Vectors rates = Vectors::array();
@@ -110,7 +121,14 @@ Vectors StepVectors() {
         "optimizer { sgd { learning_rate: 0.1 nesterov: true } }",
         "optimizer { adam { learning_rate: 0.01 weight_decay: 0.1 } }",
         "optimizer { adamw { learning_rate: 0.01 weight_decay: 0.1 } } "
-        "schedule { decay: COSINE }"}) {
+        "schedule { decay: COSINE }",
+        "optimizer { adagrad { learning_rate: 0.1 rate_decay: 0.1 "
+        "weight_decay: 0.05 } }",
+        "optimizer { rmsprop { learning_rate: 0.01 weight_decay: 0.05 } }",
+        "optimizer { rmsprop { learning_rate: 0.01 momentum: 0.9 "
+        "weight_decay: 0.05 } }",
+        "optimizer { adadelta { learning_rate: 1 weight_decay: 0.05 } }",
+        "optimizer { lion { learning_rate: 0.01 weight_decay: 0.1 } }"}) {
     trajectories.push_back(LocalSgdVectors(job));
   }
   return {{"rates", RateVectors()}, {"trajectories", trajectories}};

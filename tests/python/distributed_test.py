@@ -110,6 +110,25 @@ class CurveTest(support.JobTest):
     def test_parameter_groups_are_those_of_pytorch_in_an_all_reduce(self):
         self.check('adamw', grouped=True, exchange='exchange { all_reduce {} }')
 
+    def test_tied_parameters_are_in_the_model_under_each_name(self):
+        import torch
+        self.check('sgd')
+        sys.path.insert(0, support.WORKERS)
+        import curve
+        network = curve.Net()
+        weights = tributary.load(os.path.join(self.folder, 'run'))
+        result = network.load_state_dict(
+            {name: torch.from_numpy(array) for name, array in weights.items()},
+            strict=False)
+        self.assertEqual(result.unexpected_keys, [])
+        self.assertEqual(result.missing_keys, ['frozen.weight', 'frozen.bias'])
+        np.testing.assert_array_equal(weights['embedding.weight'],
+                                      weights['output.weight'])
+        path = os.path.join(self.folder, 'run', 'final', 'model.safetensors')
+        with open(path, 'rb') as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
+        self.assertIn('frozen', header['__metadata__']['contents'])
+
     def test_parameter_groups_apply_to_local_steps_once(self):
         # With this outer optimizer, a round ends with the weights of its last step.
         self.curves('sgd', grouped=True, micro_batches=1, steps_of_round=4, exchange="""
@@ -160,6 +179,7 @@ class MistakesTest(support.JobTest):
         self.check('not called', 'was not called')
         self.check('twice', 'backward was called after the end')
         self.check('nan', 'the gradient of', 'from worker 0')
+        self.check('scaler', 'micro-batch', 'GradScaler')
 
     def test_a_change_of_the_module_is_named(self):
         self.check('optimizer', '0.weight', 'optimizer.step()')
@@ -173,9 +193,10 @@ class MistakesTest(support.JobTest):
 
     def test_a_module_that_cannot_be_wrapped_is_named(self):
         self.check('wrapped twice', 'parameters already')
-        self.check('dtype', '3.weight', 'torch.float64')
+        self.check('dtype', '3.weight', 'torch.complex64')
         self.check('momentum', '1 has momentum=None')
         self.check('frozen', 'requires_grad=True')
+        self.check('parameters', 'a generator', 'not net.parameters()')
 
     def test_a_wrong_group_is_named(self):
         self.check('group option', "parameter_groups[0]", "['lr', 'params']",
@@ -194,6 +215,42 @@ class MistakesTest(support.JobTest):
         self.assertIn('Traceback (most recent call last)', self.log('exception'))
         error = self.check('other hook', 'a hook has seen a mistake of the program')
         self.assertEqual(error.exit_code, 1)
+
+
+@support.needs_torch
+class TypesAndBuffersTest(support.JobTest):
+
+    def run_job(self, run, workers=2, **config):
+        job = self.write_job(run, support.external_job(
+            config, samples=16, more='optimizer { sgd { learning_rate: 0.1 } } '
+            'batch { global: 8 micro_batches: 4 } steps: 12'))
+        self.train(run, job, os.path.join(support.WORKERS, 'types_and_buffers.py'), workers)
+        return tributary.load(os.path.join(self.folder, run))
+
+    def test_parameters_of_other_types_have_float32_weights_on_the_servers(self):
+        expected = self.run_job('float32')
+        for dtype, tolerance in (('float64', 1e-5), ('bfloat16', 0.05)):
+            with self.subTest(dtype=dtype):
+                weights = self.run_job(dtype, dtype=dtype)
+                for name, values in weights.items():
+                    self.assertEqual(values.dtype, np.float32)
+                    np.testing.assert_allclose(values, expected[name], atol=tolerance)
+                np.testing.assert_array_equal(
+                    self.run_job(dtype + ' 1', workers=1, dtype=dtype)['second.weight'],
+                    weights['second.weight'])
+
+    def test_declared_buffers_are_averaged_like_statistics(self):
+        weights = self.run_job('average', buffers={'se*': 'average'})
+        # The mean of the inputs 0 to 15, divided by 8, after twelve steps.
+        self.assertAlmostEqual(weights['seen'][0], 7.5 / 8, delta=0.3)
+        self.assertNotIn('scale', weights)
+        self.assertNotIn('warning', self.log('average'))
+
+    def test_a_buffer_that_changes_undeclared_is_said(self):
+        self.assertNotIn('seen', self.run_job('undeclared'))
+        self.assertIn('warning: forward changes the buffer seen', self.log('undeclared'))
+        self.run_job('local', buffers={'seen': 'local'})
+        self.assertNotIn('warning', self.log('local'))
 
 
 if __name__ == '__main__':

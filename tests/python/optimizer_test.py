@@ -75,6 +75,11 @@ class OptimizerTest(support.JobTest):
         job = self.job('evaluate', more='evaluation { every_steps: 20 batch: 16 }')
         summary = self.train('run', job, LOOP)
         self.assertGreater(summary['evaluation']['accuracy'], 0.9)
+        self.assertEqual(summary['evaluation']['half'], 0.5)
+        errors = tributary.read_metrics(
+            os.path.join(self.folder, 'run'))['evaluation_absolute_error']
+        self.assertLess(0, errors[-1])
+        self.assertLess(errors[-1], 0.2)
 
     def test_a_job_that_evaluates_needs_the_function(self):
         job = self.job('loss', more='evaluation { every_steps: 20 batch: 16 }')

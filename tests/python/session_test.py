@@ -49,6 +49,25 @@ class SessionTest(support.JobTest):
         two = self.train('two', self.job(), LINEAR, 2, settings=settings, servers=2)
         self.assertEqual(one['weights_sha256'], two['weights_sha256'])
 
+    def test_a_loss_that_nobody_reports_is_absent(self):
+        modes = {'servers': {}, 'all_reduce': {'exchange': '{all_reduce {}}'},
+                 'local_steps': {'exchange.parameter_server.consistency.local_steps.'
+                                 'inner_steps': 5}}
+        for mode, settings in modes.items():
+            with self.subTest(mode):
+                output = io.StringIO()
+                with contextlib.redirect_stderr(output):
+                    summary = self.train(mode, self.job(mistake='no loss'), LINEAR, 2,
+                                         settings=settings)
+                self.assertEqual(summary['steps'], 30)
+                self.assertNotIn('final_loss', summary)
+                self.assertLess(summary['evaluation']['loss'], 0.5)
+                metrics = tributary.read_metrics(os.path.join(self.folder, mode))
+                self.assertNotIn('loss', metrics)
+                self.assertIn('samples_per_second', metrics)
+                self.assertIn('step 30/30', output.getvalue())
+                self.assertNotIn('| loss', output.getvalue())
+
     def test_tls(self):
         folder = os.path.join(self.folder, 'tls')
         subprocess.run([_native.program(), 'certs', folder], check=True,
@@ -172,6 +191,21 @@ class ItemTest(unittest.TestCase):
 
 class HelpTest(unittest.TestCase):
 
+    def test_has_the_version_of_the_program(self):
+        line = subprocess.run([_native.program(), '--version'], check=True,
+                              capture_output=True, text=True).stdout
+        self.assertEqual(tributary.__version__, line.split()[1])
+
+    def test_messages_have_the_names_of_this_package(self):
+        self.assertEqual(
+            _native.in_python('SetSampleCount was called after Ready or Add; x'),
+            'set_sample_count was called after ready; x')
+        self.assertEqual(_native.in_python('iterate over step->micro_batches()'),
+                         'iterate over step.micro_batches')
+        # Names of users.
+        self.assertEqual(_native.in_python('parameter "Report" of ReadyMade'),
+                         'parameter "Report" of ReadyMade')
+
     def test_describes_the_package(self):
         text = pydoc.plain(pydoc.render_doc(tributary))
         for words in ('class Session', 'class MicroBatch', 'connect(', 'read_metrics('):
@@ -192,7 +226,7 @@ class NativeTest(unittest.TestCase):
         sizes = [ctypes.sizeof(struct) for struct in
                  (_native.ErrorStruct, _native.JobStruct, _native.ParameterStruct,
                   _native.MicroBatchStruct, _native.PieceStruct)]
-        self.assertEqual(sizes, [2048, 72, 40, 48, 16])
+        self.assertEqual(sizes, [2048, 72, 56, 48, 16])
 
     def test_the_library_exports_only_its_interface(self):
         # PyTorch brings other versions of the libraries that are linked into it.

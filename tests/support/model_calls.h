@@ -16,6 +16,9 @@ class ModelCalls : public StepObserver {
   virtual bool Await(int64_t /*begin*/, int64_t /*end*/) { return true; }
   virtual void Ready(int64_t /*begin*/) {}
   virtual void SetSampleCount(int64_t /*sample_count*/) {}
+  virtual absl::Status SetLearningRate(double /*rate*/) {
+    return absl::OkStatus();
+  }
 };
 
 // Passes calls on to `calls`, which must outlive this object and may be null.
@@ -38,6 +41,10 @@ class ObservedGradients final : public GradientSink {
       : GradientSink(data), calls_(calls) {}
   void SetSampleCount(int64_t sample_count) override {
     if (calls_ != nullptr) calls_->SetSampleCount(sample_count);
+  }
+  absl::Status SetLearningRate(double rate) override {
+    if (calls_ == nullptr) return absl::OkStatus();
+    return calls_->SetLearningRate(rate);
   }
   void Ready(int64_t begin) override {
     if (calls_ != nullptr) calls_->Ready(begin);

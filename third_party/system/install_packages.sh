@@ -29,15 +29,20 @@ for package in "${wanted[@]}"; do
 done
 if ((${#missing[@]} == 0)); then exit 0; fi
 
-echo "tributary: installing missing packages: ${missing[*]}" >&2
 as_root=()
 if ((EUID != 0)); then
+  as_root=(sudo)
   if ! command -v sudo >/dev/null; then
     echo "tributary: as root, run: apt-get install ${missing[*]}" >&2
     exit 1
   fi
-  as_root=(sudo)
+  # sudo could not ask for a password, for example under pip.
+  if [[ ! -t 0 ]] && ! sudo --non-interactive true 2>/dev/null; then
+    echo "tributary: run: sudo apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
 fi
+echo "tributary: installing missing packages: ${missing[*]}" >&2
 # Standard output belongs to the program that is about to be run.
 "${as_root[@]}" apt-get update -qq >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \

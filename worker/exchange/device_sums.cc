@@ -95,7 +95,7 @@ void DeviceSums::Add(int first, int last) {
   }
 }
 
-double DeviceSums::EndMicroBatch(double loss_sum) {
+LossSum DeviceSums::EndMicroBatch(LossSum loss_sum) {
   for (const Waiting& sibling : siblings_) {
     loss_sum = sibling.loss_sum + loss_sum;
     if (sibling.arena != sum_ || complete_) free_.push_back(sibling.arena);

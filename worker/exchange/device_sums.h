@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/numerics/half.h"
+#include "common/numerics/loss_sum.h"
 #include "common/parameters/arena_layout.h"
 #include "worker/device/device.h"
 
@@ -66,7 +67,7 @@ class DeviceSums {
   int64_t sample_count() const { return sample_count_; }
   // Ends the micro-batch. `loss_sum` is the sum of its losses. Returns the sum
   // of the losses of all micro-batches in sum(), added in the tree's order.
-  double EndMicroBatch(double loss_sum);
+  LossSum EndMicroBatch(LossSum loss_sum);
 
  private:
   // The sum of a node, which is kept until the sum of the sibling node is
@@ -74,7 +75,7 @@ class DeviceSums {
   struct Waiting {
     float* arena = nullptr;
     int64_t sample_count = 0;
-    double loss_sum = 0;
+    LossSum loss_sum;
   };
 
   // Allocates one more arena. Returns false if memory does not suffice.

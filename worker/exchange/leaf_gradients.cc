@@ -68,7 +68,7 @@ void LeafGradients::Ready(int64_t begin) {
   }
 }
 
-absl::Status LeafGradients::Finish(double loss_sum) {
+absl::Status LeafGradients::Finish(LossSum loss_sum) {
   if (device_ == nullptr) {
     while (last_chunk_ >= first_chunk_) HandOn(loss_sum);
     return absl::OkStatus();
@@ -90,7 +90,7 @@ void LeafGradients::AddUp(int first) {
   last_added_ = first;
 }
 
-void LeafGradients::HandOn(double loss_sum) {
+void LeafGradients::HandOn(LossSum loss_sum) {
   const int chunk = last_chunk_--;
   if (chunk > 0) loss_sum = 0;
   if (sums_ == nullptr) {

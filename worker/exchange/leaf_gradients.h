@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
+#include "common/numerics/loss_sum.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/memory_view.h"
 #include "worker/exchange/device_arenas.h"
@@ -44,7 +45,7 @@ class LeafGradients final : public GradientSink {
   // Passes on the chunks that Ready has not passed on. Must be called once,
   // after backward. Returns the device's error if it has failed; chunks that
   // the device has not computed are never passed on.
-  absl::Status Finish(double loss_sum);
+  absl::Status Finish(LossSum loss_sum);
 
  private:
   // Queues the additions of the gradients of chunks [first, last_added_) to the
@@ -52,7 +53,7 @@ class LeafGradients final : public GradientSink {
   // arena. Requires a device with its own memory.
   void AddUp(int first);
   // Passes chunk last_chunk_ on, and with chunk 0 the loss.
-  void HandOn(double loss_sum);
+  void HandOn(LossSum loss_sum);
 
   const int micro_batch_;
   const ArenaLayout& layout_;

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/numerics/half.h"
+#include "common/numerics/loss_sum.h"
 #include "common/optimizer/stated_rates.h"
 #include "common/parameters/arena_layout.h"
 #include "worker/device/copies.h"
@@ -33,7 +34,7 @@ struct NodeChunk {
   // while this reference is held.
   Buffer arena;
   int64_t sample_count = 0;
-  double loss_sum = 0;
+  LossSum loss_sum;
   // Norm of the mean gradient of the batch. 0 unless Plan::awaits_norm is true.
   double gradient_norm = 0;
   // If not null, the exchange's ReductionStream is still adding up the sum:

@@ -85,8 +85,9 @@ absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
     const std::string near = DidYouMean(spec.name(), registered.names());
     return absl::InvalidArgumentError(absl::StrCat(
         "model.external: this program has no model \"", spec.name(), "\"",
-        near.empty() ? "; start the job with the program that registers it "
-                       "(tributary::Main), or with --worker-command"
+        near.empty() ? "; use the program that registers it "
+                       "(tributary::Main), or pass --worker-command COMMAND, "
+                       "which starts a worker that computes it"
                      : near));
   }
   if (*factory == nullptr) {

@@ -3,6 +3,8 @@
 #define TRIBUTARY_WORKER_NN_STEP_OBSERVER_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -47,6 +49,15 @@ struct LossSums {
   // regression.
   int64_t correct = 0;
   int64_t sample_count = 0;  // Number of samples (tokens) that count.
+  // False if the program that computes the model has not reported `loss`.
+  bool has_loss = true;
+  // A further result of an evaluation, whose value is sum / count.
+  struct Metric {
+    std::string name;
+    double sum = 0;
+    double count = 0;
+  };
+  std::vector<Metric> metrics = {};
 };
 
 }  // namespace tributary

@@ -27,6 +27,7 @@
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
+#include "worker/process/worker_exchange.h"
 #include "worker/process/worker_network.h"
 #include "worker/training/threads/compute_thread_items.h"
 
@@ -302,6 +303,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
   exchange.attempt = admission.attempt();
   exchange.pin = setup->pin();
   exchange.trace = trace;
+  exchange.rule = RuleOf(options);
   if (KeepsEvaluatedVersions(setup->job()) &&
       setup->facts().evaluation_pieces() > 0) {
     exchange.keep_every =

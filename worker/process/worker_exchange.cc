@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
+#include "common/optimizer/optimizer.h"
 #include "common/os/logger.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 
@@ -72,6 +73,26 @@ absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
                                   const std::function<bool()>& stop) {
         return network->ConnectToServer(address, deadline, stop);
       });
+}
+
+ProgramRule* RuleOf(const WorkerOptions& options) {
+  return options.rule == nullptr ? nullptr : options.rule();
+}
+
+absl::Status CheckRule(const WorkerOptions& options, const JobSpec& job) {
+  const bool has_rule = RuleOf(options) != nullptr;
+  if (job.optimizer().has_program() == has_rule) return absl::OkStatus();
+  if (has_rule) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the program has an update rule, but the job has the optimizer ",
+        OptimizerName(job.optimizer()),
+        ": set optimizer { program {} } and exchange { all_reduce {} } in the "
+        "job, or remove the program's rule"));
+  }
+  return absl::InvalidArgumentError(
+      "the job has optimizer.program, but this worker's program has no update "
+      "rule: call Worker::SetRule (in Python: pass rule=...), or set another "
+      "optimizer in the job");
 }
 
 absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,

@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/optimizer/program_rule.h"
 #include "common/parameters/chunk_ranges.h"
 #include "common/trace/trace_recorder.h"
 #include "proto/job.pb.h"
@@ -34,6 +36,13 @@ absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
     const WorkerOptions& options, const Admission& admission,
     const TrainingSetup& setup, TraceRecorder* trace, WorkState* state,
     const WorkerChunks& chunks = {});
+
+// Returns the rule of this worker's program; null if it has none.
+ProgramRule* RuleOf(const WorkerOptions& options);
+
+// Returns InvalidArgument if the job has optimizer.program and this worker has
+// no rule, or the other way around.
+absl::Status CheckRule(const WorkerOptions& options, const JobSpec& job);
 
 // Returns the library with which `device` exchanges gradients; null if the job
 // does not use NCCL, or may fall back to Gloo. Returns FailedPrecondition if

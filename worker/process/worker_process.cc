@@ -146,6 +146,7 @@ absl::Status TakePart(const WorkerOptions& options,
   stay->failed_here = !made.ok();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
                              std::move(made));
+  TRIBUTARY_RETURN_IF_ERROR(CheckRule(options, admission.job()));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   LogWarnings(setup->data().warnings(), options.log);
   // A program's micro-batches have a number of threads of their own.

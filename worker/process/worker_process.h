@@ -12,6 +12,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/shutdown.h"
 #include "common/metrics/metrics_registry.h"
+#include "common/optimizer/program_rule.h"
 #include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
@@ -35,6 +36,10 @@ struct WorkerOptions {
   DeviceMaker make_device = &MakeCpuDevice;
   // The functions that open the job's data and create its models.
   TrainingSources sources;
+  // Returns the update rule of the program, or null if it has none. Called when
+  // the models have been created. Null if no worker has one. The rule must
+  // outlive the call of RunWorker.
+  std::function<ProgramRule*()> rule;
   // Loads NCCL. Called for an all-reduce on GPUs. Null if the worker must not
   // use NCCL.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;

@@ -22,6 +22,12 @@ WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums) {
   evaluation->set_loss_sum(sums.loss);
   evaluation->set_correct(sums.correct);
   evaluation->set_weight(sums.sample_count);
+  for (const LossSums::Metric& metric : sums.metrics) {
+    MetricSum* const added = evaluation->add_metric();
+    added->set_name(metric.name);
+    added->set_sum(metric.sum);
+    added->set_count(metric.count);
+  }
   return report;
 }
 

@@ -29,6 +29,10 @@ class LocalWeights final : public WeightsView {
   const WorkState& state_;
 };
 
+LossSum LossSumOf(const LossSums& sums) {
+  return sums.has_loss ? LossSum(sums.loss) : LossSum::Unknown();
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
@@ -262,7 +266,7 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
                                    *batch, setup_->job().seed(), task.version,
                                    micro_batch, weights, &gradients, compute));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
-    return gradients.Finish(loss.loss);
+    return gradients.Finish(LossSumOf(loss));
   }();
   // From here on other owners may use these arenas, so all copies must be
   // complete.
@@ -294,7 +298,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
       batches_.PrefetchNext(task, thread, items);
     }
   });
-  double loss_sum = 0;
+  LossSum loss_sum;
   while (local_sgd->step() < end) {
     const int64_t step = local_sgd->step();
     compute->Switch(Activity::kData);
@@ -304,7 +308,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
     TRIBUTARY_RETURN_IF_ERROR(batch->error);
     compute->Switch(Activity::kForward);
     TRIBUTARY_ASSIGN_OR_RETURN(
-        const double loss,
+        const LossSum loss,
         LocalStep(task, *batch, thread, micro_batch, arena.get(), compute));
     loss_sum += loss;
   }
@@ -312,15 +316,16 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
   // The exchange relies on the order of backward.
   for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
     round->Ready({round->NodeOf(micro_batch), chunk, arena,
-                  local_sgd->total_sample_count(), chunk == 0 ? loss_sum : 0});
+                  local_sgd->total_sample_count(),
+                  chunk == 0 ? loss_sum : LossSum()});
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Trainer::LocalStep(const Task& task, const Batch& batch,
-                                          int thread, int micro_batch,
-                                          float* arena,
-                                          StepObserver* observer) {
+absl::StatusOr<LossSum> Trainer::LocalStep(const Task& task, const Batch& batch,
+                                           int thread, int micro_batch,
+                                           float* arena,
+                                           StepObserver* observer) {
   LocalSgd* const local_sgd = setup_->local_sgd(thread);
   // Local SGD keeps its weights on the host.
   DeviceArenas* const device = setup_->arenas(thread);
@@ -340,7 +345,7 @@ absl::StatusOr<double> Trainer::LocalStep(const Task& task, const Batch& batch,
   }
   TRIBUTARY_RETURN_IF_ERROR(loss.status());
   local_sgd->Step(arena, gradients.sample_count());
-  return loss->loss;
+  return LossSumOf(*loss);
 }
 
 void Trainer::WarnOfCaptures() {

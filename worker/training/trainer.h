@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/numerics/loss_sum.h"
 #include "common/trace/trace_recorder.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
@@ -103,9 +104,9 @@ class Trainer {
                                ComputeThreadItems* items, StepGradients* round);
   // Takes one local step. Uses `arena`, a host arena, for the gradients.
   // Returns the sum of the losses.
-  absl::StatusOr<double> LocalStep(const Task& task, const Batch& batch,
-                                   int thread, int micro_batch, float* arena,
-                                   StepObserver* observer);
+  absl::StatusOr<LossSum> LocalStep(const Task& task, const Batch& batch,
+                                    int thread, int micro_batch, float* arena,
+                                    StepObserver* observer);
   // Logs a warning once if a device has stopped capturing its operations as
   // CUDA graphs.
   void WarnOfCaptures();

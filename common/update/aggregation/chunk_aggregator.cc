@@ -186,20 +186,20 @@ TreeSum ChunkAggregator::Take() {
   return total;
 }
 
-double ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
+LossSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   if (!sums_[node].empty()) {
     NodeSum& first = sums_[node].front();
     sum->steps_.push_back(std::move(first.gradient));
     sum->contributors_.push_back(first.contributor);
-    if (!std::isfinite(first.loss_sum)) {
+    if (!std::isfinite(first.loss_sum.value().value_or(0))) {
       sum->nonfinite_loss_contributor_ = first.contributor;
     }
     sum->depth_ = std::max(sum->depth_, height);
     sum->sample_count_ += first.sample_count;
     return first.loss_sum;
   }
-  const double left = TakeUnder(2 * node, height, sum);
-  const double right = TakeUnder(2 * node + 1, height + 1, sum);
+  const LossSum left = TakeUnder(2 * node, height, sum);
+  const LossSum right = TakeUnder(2 * node + 1, height + 1, sum);
   sum->steps_.push_back(nullptr);
   return left + right;
 }

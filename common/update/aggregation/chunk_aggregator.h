@@ -10,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "common/numerics/half.h"
+#include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/gradient_source.h"
 
 namespace tributary {
@@ -22,7 +23,7 @@ struct NodeSum {
   int node = 1;
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
-  double loss_sum = 0;       // Loss summed over the same samples.
+  LossSum loss_sum;          // Loss summed over the same samples.
   // Incarnation of the worker that sent the contribution: the number that this
   // worker got when it joined.
   int64_t contributor = 0;
@@ -57,7 +58,7 @@ class TreeSum {
   static TreeSum Of(std::shared_ptr<const GradientSource> gradient);
 
   int64_t sample_count() const { return sample_count_; }
-  double loss_sum() const { return loss_sum_; }
+  LossSum loss_sum() const { return loss_sum_; }
   // Returns the incarnation (the number that a worker got when it joined) of a
   // worker whose loss is NaN or infinite, or 0 if there is none.
   int64_t nonfinite_loss_contributor() const {
@@ -107,7 +108,7 @@ class TreeSum {
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
-  double loss_sum_ = 0;
+  LossSum loss_sum_;
   int64_t nonfinite_loss_contributor_ = 0;
 };
 
@@ -148,7 +149,7 @@ class ChunkAggregator {
   // `height` is the height of the stack (see TreeSum::steps) with the sum of
   // `node` on top. Returns the sum of their losses, added in the order of the
   // reduction tree.
-  double TakeUnder(int node, int height, TreeSum* sum);
+  LossSum TakeUnder(int node, int height, TreeSum* sum);
   // Returns true if the worker has contributed to `node`.
   bool Has(int node, int64_t contributor) const;
   // Returns true if the worker has contributed to `node`, or to nodes below it

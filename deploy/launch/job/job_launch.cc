@@ -128,7 +128,7 @@ ProcessSpec ServerProcess(const JobLaunch& launch, int shard,
 
 // Replaces the arguments by the variables of the same meaning: "--tls-dir DIR"
 // by TRIBUTARY_TLS_DIR=DIR.
-void RunCommand(const std::string& command, ProcessSpec* spec) {
+void RunCommand(const JobLaunch& launch, ProcessSpec* spec) {
   // The program and the subcommand come first.
   for (size_t i = 2; i + 1 < spec->arguments.size(); i += 2) {
     const absl::string_view flag = absl::StripPrefix(spec->arguments[i], "--");
@@ -140,7 +140,7 @@ void RunCommand(const std::string& command, ProcessSpec* spec) {
   if (spec->arguments.back() == "--insecure-network") {
     spec->environment.push_back("TRIBUTARY_INSECURE_NETWORK=true");
   }
-  spec->arguments = ShellArguments(command);
+  spec->arguments = ShellArguments(launch.worker_command, launch.worker_folder);
 }
 
 ProcessSpec WorkerProcess(const JobLaunch& launch, int rank,
@@ -174,7 +174,7 @@ ProcessSpec WorkerProcess(const JobLaunch& launch, int rank,
         absl::StrCat("LOCAL_WORLD_SIZE=", place.local_workers));
   }
   if (!launch.worker_command.empty()) {
-    RunCommand(launch.worker_command, &spec);
+    RunCommand(launch, &spec);
   }
   return spec;
 }
@@ -204,6 +204,13 @@ absl::StatusOr<JobRunnerOptions> MakeRunnerOptions(JobLaunch launch) {
     TRIBUTARY_ASSIGN_OR_RETURN(token,
                                RunToken::Create(launch.output, &launch.security,
                                                 &launch.own_security));
+  }
+  if (!launch.worker_folder.empty()) {
+    // Workers find these paths in their environment.
+    for (std::string* const path :
+         {&launch.security.tls_dir, &launch.security.token_file}) {
+      if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+    }
   }
   JobRunnerOptions options;
   options.servers = launch.servers;
@@ -283,8 +290,11 @@ std::vector<std::string> ChildEnvironment() {
   return variables;
 }
 
-std::vector<std::string> ShellArguments(const std::string& command) {
-  return {"/bin/sh", "-c", absl::StrCat("exec ", command)};
+std::vector<std::string> ShellArguments(const std::string& command,
+                                        const std::string& folder) {
+  if (folder.empty()) return {"/bin/sh", "-c", absl::StrCat("exec ", command)};
+  return {"/bin/sh", "-c", absl::StrCat("cd -- \"$0\" && exec ", command),
+          folder};
 }
 
 std::string OwnProgram() {

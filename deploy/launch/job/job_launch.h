@@ -50,6 +50,8 @@ struct JobLaunch {
   // flags that this program would pass to `tributary worker`. If empty, workers
   // run this program.
   std::string worker_command;
+  // The folder in which worker_command runs; empty: that of this process.
+  std::string worker_folder;
   // Where the first server serves metrics, as host:port; the other servers and
   // then the workers use the following ports. Empty: no metrics.
   std::string metrics_listen;
@@ -120,10 +122,11 @@ JobEnd RunShown(JobRunnerOptions options, ProcessControl* processes,
 std::vector<std::string> ChildEnvironment();
 
 // Returns the arguments of a process in which the shell runs `command`, a
-// program and its arguments with the shell's quoting. The shell executes the
-// program in its own place (exec), so the program receives the signals for the
-// process.
-std::vector<std::string> ShellArguments(const std::string& command);
+// program and its arguments with the shell's quoting, in `folder` if it is not
+// empty. The shell executes the program in its own place (exec), so the program
+// receives the signals for the process.
+std::vector<std::string> ShellArguments(const std::string& command,
+                                        const std::string& folder = "");
 
 // Returns the path of the running program's file, or /proc/self/exe if that
 // file was removed or replaced since the start of this process.

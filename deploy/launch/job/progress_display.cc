@@ -95,8 +95,8 @@ std::vector<Field> Fields(const StatusReply& status) {
   } else if (status.phase() == StatusReply::FINISHING) {
     fields.push_back({2, "writing the model"});
   }
-  // Exactly 0 until the first metrics are available.
-  if (status.loss() != 0) {
+  // Absent until the first metrics are available, and if nobody reports it.
+  if (status.has_loss()) {
     fields.push_back({0, absl::StrCat("loss ", FormatLoss(status.loss()))});
   }
   if (status.evaluation_version() >= 0 && status.evaluation_loss() != 0) {
@@ -219,7 +219,7 @@ std::string FormatProgressJson(const StatusReply& status, absl::Time now) {
   json["phase"] = StatusReply::Phase_Name(status.phase());
   json["step"] = status.step();
   json["steps"] = status.steps();
-  json["loss"] = status.loss();
+  if (status.has_loss()) json["loss"] = status.loss();
   json["learning_rate"] = status.learning_rate();
   json["gradient_norm"] = status.gradient_norm();
   json["samples_per_second"] = status.samples_per_second();

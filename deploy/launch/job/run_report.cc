@@ -107,7 +107,10 @@ StatusReply FinalStatus(const Json& json, StatusReply newest) {
   newest.set_phase(StatusReply::DONE);
   newest.set_step(steps);
   newest.set_steps(steps);
-  newest.set_loss(Number(json, "final_loss", NAN));
+  newest.clear_loss();
+  if (json.contains("final_loss")) {
+    newest.set_loss(Number(json, "final_loss", NAN));
+  }
   const auto evaluation = json.find("evaluation");
   if (evaluation != json.end() && evaluation->is_object()) {
     newest.set_evaluation_version(steps);

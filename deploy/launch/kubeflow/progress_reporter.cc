@@ -31,7 +31,7 @@ nlohmann::ordered_json Metrics(const StatusReply& status, bool done) {
   };
   add("step", static_cast<double>(done ? status.steps() : status.step()));
   add("epoch", status.epoch());
-  add("loss", status.loss());
+  if (status.has_loss()) add("loss", status.loss());
   add("learning_rate", status.learning_rate());
   add("samples_per_second", status.samples_per_second());
   add("workers", status.workers());

@@ -43,12 +43,7 @@ absl::Status WriteModel(const std::string& checkpoint,
       to[i] += chunk.slots[0].get()[i];
     }
   }
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : layout.parameters()) {
-    tensors.push_back(
-        {parameter.name, parameter.shape, arena.data() + parameter.offset});
-  }
-  return WriteSafetensors(path, tensors, {});
+  return WriteSafetensors(path, FinalTensors(layout, arena.data()), {});
 }
 
 }  // namespace

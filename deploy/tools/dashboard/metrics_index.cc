@@ -22,7 +22,8 @@ constexpr int64_t kTailBytes = 64;
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 // Finds the members of an object that are numbers, up to the first member that
-// is an object or an array. nlohmann::json is ten times as slow.
+// is an object or an array. null, which stands for a number that is not finite,
+// is returned as infinity. nlohmann::json is ten times as slow.
 class NumberScanner {
  public:
   explicit NumberScanner(absl::string_view text) : rest_(text) {
@@ -39,11 +40,13 @@ class NumberScanner {
       if (!Skip(':')) break;
       const auto [end, error] =
           std::from_chars(rest_.data(), rest_.data() + rest_.size(), *value);
-      const bool is_number = error == std::errc();
+      bool is_number = error == std::errc();
       if (is_number) {
         rest_.remove_prefix(end - rest_.data());
-      } else if (!SkipWord("null") && !SkipWord("true") && !SkipWord("false") &&
-                 !SkipText()) {
+      } else if (SkipWord("null")) {
+        is_number = true;
+        *value = std::numeric_limits<double>::infinity();
+      } else if (!SkipWord("true") && !SkipWord("false") && !SkipText()) {
         break;
       }
       ok_ = Skip(',');
@@ -209,7 +212,7 @@ std::string MetricsIndex::Csv() const {
       if (!is_shown(i)) continue;
       csv += ',';
       // Nine digits distinguish all float32 numbers.
-      if (!std::isnan(line.values[i])) {
+      if (std::isfinite(line.values[i])) {
         absl::StrAppendFormat(&csv, "%.9g", line.values[i]);
       }
     }

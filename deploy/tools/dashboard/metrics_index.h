@@ -52,7 +52,7 @@ class MetricsIndex {
     int32_t bytes = 0;   // Length without the line end.
     bool is_evaluation = false;
     // The values of the fields kFields in this line. NaN for a field that the
-    // line does not have.
+    // line does not have, infinity for one that is not finite.
     std::array<double, kFields.size()> values = {};
   };
 

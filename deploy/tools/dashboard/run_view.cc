@@ -241,7 +241,7 @@ RunEntry RunView::RemoteEntry() const {
     entry.unit = status.unit();
     entry.model = status.model();
     entry.seconds = status.seconds();
-    if (status.step() > 0) entry.loss = status.loss();
+    if (status.has_loss()) entry.loss = status.loss();
   } else {
     entry.state = remote_poller_->latest_time() > absl::InfinitePast()
                       ? kNoAnswer

@@ -23,10 +23,10 @@ constexpr size_t kEvaluationLoss = MetricsIndex::FieldIndex("evaluation_loss");
 constexpr size_t kEvaluationAccuracy =
     MetricsIndex::FieldIndex("evaluation_accuracy");
 
-// The mean, the smallest and the largest of the values that are present.
+// The mean, the smallest and the largest of the values that are finite.
 struct Range {
   void Add(double value) {
-    if (std::isnan(value)) return;
+    if (!std::isfinite(value)) return;
     sum += value;
     least = std::min(least, value);
     most = std::max(most, value);
@@ -61,6 +61,8 @@ nlohmann::ordered_json SeriesOf(const MetricsIndex& index, int64_t from,
   series["newest"] = Json::object();
   for (size_t i = 0; !training.empty() && i < MetricsIndex::kFields.size();
        ++i) {
+    // A value that is not finite becomes null; absent values are left out.
+    if (std::isnan(training.back()->values[i])) continue;
     series["newest"][std::string(MetricsIndex::kFields[i])] =
         training.back()->values[i];
   }

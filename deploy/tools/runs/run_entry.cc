@@ -55,7 +55,7 @@ RunEntry EntryOf(const RunWatch& run) {
   entry.steps = status.steps();
   entry.unit = status.unit();
   if (!status.model().empty()) entry.model = status.model();
-  entry.loss = status.step() > 0 ? status.loss() : RunRecord::kAbsent;
+  entry.loss = status.has_loss() ? status.loss() : RunRecord::kAbsent;
   // An earlier end of the run, before it was resumed, does not count.
   entry.evaluation_loss = progress.evaluation_loss;
   entry.evaluation_accuracy = progress.evaluation_accuracy;

@@ -128,6 +128,9 @@ TEST(JobChangesTest, LengthMattersToAScheduleThatEndsWithTheJob) {
   EXPECT_TRUE(LengthChangesSchedule(was, is));
   is.mutable_schedule()->set_decay_steps(10);
   EXPECT_FALSE(LengthChangesSchedule(was, is));
+  is.mutable_schedule()->clear_decay_steps();
+  is.mutable_schedule()->set_decay(ScheduleSpec::STEP);
+  EXPECT_FALSE(LengthChangesSchedule(was, is));
   is.clear_schedule();
   EXPECT_FALSE(LengthChangesSchedule(was, is));
 }

@@ -37,6 +37,17 @@ TEST(ParseJobTest, ReadsText) {
   EXPECT_TRUE(ValidateJob(*job).ok());
 }
 
+TEST(ParseJobTest, ReadsJson) {
+  const auto job = ParseJob(
+      "\n {\"steps\": 3, \"optimizer\": {\"sgd\": {\"learning_rate\": 0.5}},"
+      " \"schedule\": {\"decay\": \"COSINE\"}}",
+      "job.json");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->steps(), 3);
+  EXPECT_EQ(job->optimizer().sgd().learning_rate(), 0.5);
+  EXPECT_EQ(job->schedule().decay(), ScheduleSpec::COSINE);
+}
+
 TEST(ParseJobTest, AcceptsAByteOrderMarkAndWindowsLines) {
   const auto job = ParseJob("\xEF\xBB\xBFsteps: 3\r\nseed: 4\r\n", "j");
   ASSERT_TRUE(job.ok()) << job.status();
@@ -59,8 +70,9 @@ TEST(ParseJobTest, NamesFileLineColumnAndWhatIsWrong) {
       {"name: \"abc", ":1:"},
       {"name: 5", "1:7: Expected string"},
       {"evaluation { disabled: 7 }", "1:24: "},
-      {"{\"steps\": 1}", "1:1: Expected identifier"},
-      {"{\"steps\": 1}", "JSON"},
+      {"{\"steps\": 1, \"stepz\": 2}", "stepz"},
+      {"{\"steps\": ", "job.textproto: "},
+      {"[1]", "JSON"},
       {"model:\n  gpt: {}\n", "YAML"},
       {"---\nsteps: 1\n", "YAML"},
       {"\x01", "1:1: Invalid control characters"},

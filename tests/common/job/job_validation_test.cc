@@ -121,16 +121,28 @@ TEST(ValidateJobTest, NamesTheFieldAndTheValue) {
 }
 
 TEST(ValidateJobTest, NamesTheField) {
-  ExpectFieldsRefused(
-      Mlp,
-      {"clip_norm=nan", "optimizer.sgd.learning_rate=inf",
-       "optimizer.sgd.learning_rate=1e999", "data.idx.directory=\"a\\nb\"",
-       "name=a/b", "name=..", "model.loss=mean_squared_error", "epochs=3",
-       "schedule.decay_steps=50", "schedule.final_learning_rate=0.01",
-       "checkpoint.best=EVALUATION_LOSS",
-       "output.trace={begin_step: 3 end_step: 3}", "output.trace={end_step: 3}",
-       "output.trace={begin_step: 0 end_step: 1001}", "exchange.compression={}",
-       "exchange.all_reduce.chunk_bytes=100", "output.directory=\"\""});
+  ExpectFieldsRefused(Mlp, {"clip_norm=nan",
+                            "optimizer.sgd.learning_rate=inf",
+                            "optimizer.sgd.learning_rate=1e999",
+                            "data.idx.directory=\"a\\nb\"",
+                            "name=a/b",
+                            "name=..",
+                            "model.loss=mean_squared_error",
+                            "epochs=3",
+                            "schedule.decay_steps=50",
+                            "schedule.final_learning_rate=0.01",
+                            "schedule.decay_every_steps=2",
+                            "schedule.decay_factor=0.5",
+                            "schedule.power=2",
+                            "schedule.rise_share=0.5",
+                            "schedule.rise_divisor=5",
+                            "checkpoint.best=EVALUATION_LOSS",
+                            "output.trace={begin_step: 3 end_step: 3}",
+                            "output.trace={end_step: 3}",
+                            "output.trace={begin_step: 0 end_step: 1001}",
+                            "exchange.compression={}",
+                            "exchange.all_reduce.chunk_bytes=100",
+                            "output.directory=\"\""});
   ExpectFieldsRefused(
       Gpt, {"data.text.path[1]=\"a\\0b\"", "model.loss=mean_squared_error"});
   ExpectFieldsRefused(Regression, {"data.csv.test=\"\"", "data.csv.classes=3"});
@@ -195,6 +207,86 @@ TEST(ValidateJobTest, NamesTheFieldOfSteps) {
        "optimizer.average_decay: "},
       {Mlp, "steps=20; output.trace={begin_step: 20 end_step: 25}",
        "output.trace.begin_step: 20 "},
+  });
+}
+
+// The learning rate is 0.1.
+TEST(ValidateJobTest, NamesTheFieldOfTheSchedule) {
+  const std::pair<std::string, std::string> schedules[] = {
+      {"table {learning_rate: 0.1}", "table: has no effect"},
+      {"decay: COSINE decay_factor: 0.5", "decay_factor: has no effect"},
+      {"decay: STEP", "decay_factor: is required"},
+      {"decay: STEP decay_factor: 0", "decay_factor: 0 "},
+      {"decay: STEP decay_factor: 1.5", "decay_factor: 1.5 "},
+      {"decay: STEP decay_factor: 0.5 decay_every_steps: 0",
+       "decay_every_steps: 0 "},
+      {"decay: STEP decay_factor: 0.5 decay_steps: 5", "decay_steps: "},
+      {"decay: EXPONENTIAL decay_factor: 0.5 final_learning_rate: 0.01",
+       "final_learning_rate: "},
+      {"decay: EXPONENTIAL", "decay_factor: is required"},
+      {"decay: POLYNOMIAL power: 0", "power: 0 "},
+      {"decay: POLYNOMIAL rise_share: 0.5", "rise_share: "},
+      {"decay: ONE_CYCLE rise_share: 0", "rise_share: 0 "},
+      {"decay: ONE_CYCLE rise_share: 1", "rise_share: 1 "},
+      {"decay: ONE_CYCLE rise_divisor: 0.5", "rise_divisor: 0.5 "},
+      {"decay: ONE_CYCLE warmup_steps: 1", "warmup_steps: "},
+      {"decay: ONE_CYCLE final_learning_rate: 0.2",
+       "final_learning_rate: 0.2 "},
+      {"decay: ONE_CYCLE power: 2", "power: "},
+      {"decay: TABLE", "table: is required"},
+      {"decay: TABLE warmup_steps: 1 table {learning_rate: 0.1}",
+       "warmup_steps: "},
+      {"decay: TABLE table {step: 1 learning_rate: 0.1}", "table[0].step: 1 "},
+      {"decay: TABLE table {step: 0}", "table[0].learning_rate: is required"},
+      {"decay: TABLE table {learning_rate: 0.2}",
+       "table[0].learning_rate: 0.2 "},
+      {"decay: TABLE table {learning_rate: 0.1} table {learning_rate: 0.1}",
+       "table[1].step: 0 "},
+      {"decay: TABLE table {learning_rate: 0.1} table {step: 5 learning_rate: "
+       "-1}",
+       "table[1].learning_rate: -1 "},
+      {"decay: TABLE decay_factor: 0.5 table {learning_rate: 0.1}",
+       "decay_factor: "},
+  };
+  for (const auto& [schedule, message] : schedules) {
+    ExpectRefused(
+        {{Mlp, "schedule={" + schedule + "}", "schedule." + message}});
+  }
+  ExpectAccepted(
+      Mlp, {"schedule={warmup_steps: 5 decay: STEP decay_factor: 0.5}",
+            "schedule={decay: EXPONENTIAL decay_every_steps: 10 decay_factor: "
+            "1}",
+            "schedule={warmup_steps: 5 decay: POLYNOMIAL power: 0.5 "
+            "decay_steps: 20 final_learning_rate: 0.1}",
+            "schedule={decay: ONE_CYCLE decay_steps: 20 rise_share: 0.1 "
+            "rise_divisor: 1}",
+            "schedule={decay: TABLE table {learning_rate: 0} table {step: 5 "
+            "learning_rate: 0.1}}"});
+}
+
+TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
+  const std::string valid = "optimizer.program={}; exchange={all_reduce {}}";
+  ExpectAccepted(External,
+                 {valid, valid + "; clip_norm=1", valid + "; on_nonfinite=SKIP",
+                  valid + "; exchange.all_reduce.backend=GLOO",
+                  valid + "; optimizer.program.state_arrays=0"});
+  ExpectRefused({
+      {External, "optimizer.program={}",
+       "optimizer.program: needs exchange.all_reduce"},
+      {Mlp, valid, "optimizer.program: needs model.external"},
+      {External, valid + "; exchange.all_reduce.shard_optimizer=true",
+       "exchange.all_reduce.shard_optimizer: "},
+      {External, valid + "; exchange.all_reduce.backend=NCCL",
+       "exchange.all_reduce.backend: "},
+      {External, valid + "; schedule.warmup_steps=1", "schedule: "},
+      {External, valid + "; optimizer.average_decay=0.9",
+       "optimizer.average_decay: does not work with optimizer.program"},
+      {External, valid + "; optimizer.group=[{parameters: \"*\"}]",
+       "optimizer.group: "},
+      {External, valid + "; optimizer.program.state_arrays=65",
+       "optimizer.program.state_arrays: 65 "},
+      {External, valid + "; optimizer.program.state_arrays=-1",
+       "optimizer.program.state_arrays: -1 "},
   });
 }
 

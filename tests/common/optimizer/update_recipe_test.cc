@@ -31,6 +31,13 @@ JobSpec RecipeJob(const std::string& fields) {
   return job;
 }
 
+TEST(UpdateRecipeTest, AStatedRateTakesThePlaceOfTheSchedule) {
+  const UpdateRecipe recipe(RecipeJob(""), /*steps=*/10,
+                            /*statistics_rate=*/0.1);
+  EXPECT_EQ(recipe.At(1, 8, 0, /*learning_rate=*/0.125).learning_rate, 0.125);
+  EXPECT_EQ(recipe.At(1, 8, 0, /*learning_rate=*/0.0).learning_rate, 0);
+}
+
 TEST(UpdateRecipeTest, DividesClipsAndFollowsTheSchedule) {
   const UpdateRecipe recipe(RecipeJob("clip_norm=1"), /*steps=*/10,
                             /*statistics_rate=*/0.1);

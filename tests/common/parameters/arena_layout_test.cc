@@ -165,6 +165,30 @@ TEST(ArenaLayoutTest, SignatureIsTheDocumentedDigestOfAllParts) {
   }
 }
 
+TEST(ArenaLayoutTest, AliasesAreNamesAndPartOfTheSignature) {
+  ParameterTable table;
+  table.set_chunk_elements(32);
+  Add(&table, "w", {3});
+  Add(&table, "b", {2}, NO_DECAY);
+  table.mutable_parameter(0)->add_alias("v");
+  table.mutable_parameter(0)->add_alias("u");
+  const auto layout = ArenaLayout::Create(table);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_THAT(layout->parameters()[0].aliases, ElementsAre("v", "u"));
+  EXPECT_EQ(layout->parameter_count(), 5);
+  EXPECT_EQ(
+      layout->signature(),
+      Sha256Hex("tributary-table-1\n32\nw 3 DECAY =v =u\nb 2 NO_DECAY\n"));
+  for (const char* wrong : {"w", "b", "v", "two words", ""}) {
+    ParameterTable bad = table;
+    bad.mutable_parameter(1)->add_alias(wrong);
+    EXPECT_THAT(
+        ArenaLayout::Create(bad).status(),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"b\"")))
+        << wrong;
+  }
+}
+
 TEST(ArenaLayoutTest, RefusesTablesThatBreakTheRules) {
   // Changes to the table, or to its first parameter, w.
   const std::pair<const char*, void (*)(ParameterTable*)> tables[] = {

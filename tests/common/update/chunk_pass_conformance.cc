@@ -58,7 +58,17 @@ const std::vector<std::string>& Optimizers() {
       "{adamw {learning_rate: 0.1 weight_decay: 0.01}}",
       "{sgd {learning_rate: 0.1 momentum: 0} average_decay: 0.9}",
       "{sgd {learning_rate: 0.1 momentum: 0.9} average_decay: 0.9}",
-      "{adamw {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}"};
+      "{adamw {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}",
+      "{adagrad {learning_rate: 0.1 rate_decay: 0.1 weight_decay: 0.01}}",
+      "{rmsprop {learning_rate: 0.1 weight_decay: 0.01}}",
+      "{rmsprop {learning_rate: 0.1 momentum: 0.9 weight_decay: 0.01}}",
+      "{adadelta {learning_rate: 1 weight_decay: 0.01}}",
+      "{lion {learning_rate: 0.1 weight_decay: 0.01}}",
+      "{adagrad {learning_rate: 0.1} average_decay: 0.9}",
+      "{rmsprop {learning_rate: 0.1} average_decay: 0.9}",
+      "{rmsprop {learning_rate: 0.1 momentum: 0.9} average_decay: 0.9}",
+      "{adadelta {learning_rate: 1} average_decay: 0.9}",
+      "{lion {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}"};
   return *optimizers;
 }
 

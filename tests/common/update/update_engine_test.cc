@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,6 +89,49 @@ TEST(UpdateEngine, LargeModelsAreUpdatedToTheSameBits) {
     const int64_t large = kStreamingBytes / int64_t{sizeof(float)};
     EXPECT_TRUE(UpdatedChunk(large, exchange) == UpdatedChunk(30000, exchange));
   }
+}
+
+TEST_F(UpdateEngineTest, AppliesTheRateThatWorkersState) {
+  Make();
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    for (int leaf = 0; leaf < kLeaves; ++leaf) {
+      NodeSum sum = Sum(/*step=*/0, chunk, kLeaves + leaf, /*value=*/2);
+      // A worker without an opinion has that of the others.
+      if (leaf > 0) sum.learning_rate = 0.25;
+      ExpectOk(engine_->AddContribution(chunk, std::move(sum)));
+    }
+  }
+  recorder_.Await(1, 3);
+  // The mean gradient is 1: two samples for each contribution.
+  float first = 0;
+  std::memcpy(&first, recorder_.Payload(0).data(), sizeof(first));
+  EXPECT_EQ(first, 1 - 0.25f);
+  ASSERT_THAT(sums(), ::testing::SizeIs(1));
+  EXPECT_EQ(sums()[0].learning_rate(), 0.25);
+  ContributeAll(/*step=*/1, /*value=*/0);
+  recorder_.Await(2, 3);
+  EXPECT_FALSE(sums()[1].has_learning_rate());
+}
+
+TEST_F(UpdateEngineTest, RefusesRatesThatDiffer) {
+  Make();
+  NodeSum sum = Sum(0, 0, kLeaves, 2);
+  sum.learning_rate = 0.25;
+  ExpectOk(engine_->AddContribution(0, std::move(sum)));
+  sum = Sum(0, 1, kLeaves + 1, 2);
+  sum.learning_rate = 0.5;
+  EXPECT_THAT(
+      engine_->AddContribution(1, std::move(sum)),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0.25 and 0.5")));
+}
+
+TEST_F(UpdateEngineTest, LocalStepsHaveTheRateOfTheSchedule) {
+  Make(/*clip_norm=*/0, /*steps=*/3, "local_steps {}");
+  NodeSum sum = Sum(0, 0, kLeaves, 2);
+  sum.learning_rate = 0.25;
+  EXPECT_THAT(
+      engine_->AddContribution(0, std::move(sum)),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("local_steps")));
 }
 
 TEST_F(UpdateEngineTest, StepsWithTheMeanOfTheContributions) {

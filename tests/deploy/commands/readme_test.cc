@@ -87,10 +87,10 @@ std::string HelpOn(const Words& words) {
       {"install", "library/install/install.sh"},
       {"package", "deploy/package/package.sh"},
       {"test", "tests/run_all.sh"},
-      {"wheel", "python/wheel.sh"}};
+      {"wheel", "python/build_wheel.py"}};
   const auto script = kScripts->find(words[0]);
   if (script != kScripts->end()) {
-    return RunCommand({"/bin/bash", script->second, "--help"}).standard_output;
+    return RunCommand({script->second, "--help"}).standard_output;
   }
   Words arguments = {words[0], "--help"};
   if (kWithActions->count(words[0]) > 0) {

@@ -40,8 +40,9 @@ class CApiTest : public ::testing::Test {
   }
 
   // Runs the job with so many workers. Returns the coordinator's status.
-  absl::Status Run(int workers, enum mistake mistake = NO_MISTAKE) {
-    LocalCluster cluster(*ParseJob(kJob, "c_job"), /*servers=*/1, workers,
+  absl::Status Run(int workers, enum mistake mistake = NO_MISTAKE,
+                   const std::string& job = kJob) {
+    LocalCluster cluster(*ParseJob(job, "c_job"), /*servers=*/1, workers,
                          Directory());
     errors_ = std::vector<tributary_error>(workers);
     std::vector<std::thread> threads;
@@ -70,6 +71,38 @@ TEST_F(CApiTest, TheResultDoesNotDependOnTheNumberOfWorkers) {
   EXPECT_GT(one["evaluation"].value("accuracy", 0.0), 0);
   ASSERT_TRUE(Run(3).ok());
   EXPECT_EQ(summary_["weights_sha256"], one["weights_sha256"]);
+}
+
+constexpr char kRuleJob[] = R"(
+model { external { name: "c" } }
+data { external { train_samples: 40 evaluation_samples: 20 } }
+optimizer { program { state_arrays: 1 } }
+exchange { all_reduce {} }
+batch { global: 8 micro_batches: 4 }
+steps: 12
+)";
+
+TEST_F(CApiTest, ARuleThatIsSgdHasTheBitsOfSgd) {
+  ASSERT_TRUE(Run(1).ok());
+  const nlohmann::json sgd = summary_;
+  for (const int workers : {1, 3}) {
+    const absl::Status status = Run(workers, OWN_RULE, kRuleJob);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(summary_["weights_sha256"], sgd["weights_sha256"]);
+  }
+}
+
+TEST_F(CApiTest, TheErrorOfARuleIsThatOfTheJob) {
+  const absl::Status status = Run(1, WRONG_RULE, kRuleJob);
+  EXPECT_EQ(errors_[0].code, 9);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the rule is wrong"));
+}
+
+TEST_F(CApiTest, AProgramHasARuleIfAndOnlyIfTheJobNeedsOne) {
+  EXPECT_THAT(std::string(Run(1, NO_MISTAKE, kRuleJob).message()),
+              HasSubstr("optimizer.program"));
+  EXPECT_THAT(std::string(Run(1, OWN_RULE).message()),
+              HasSubstr("optimizer sgd"));
 }
 
 TEST_F(CApiTest, AWrongDeclarationIsAnError) {

@@ -8,8 +8,10 @@
 extern "C" {
 #endif
 
-/* A wrong use of the interface. */
-enum mistake { NO_MISTAKE, NO_SHAPE, NO_GRADIENT };
+/* A wrong use of the interface; OWN_RULE is a right one: the worker sets a rule,
+ * which is SGD with the learning rate of c_api_test.cc, and WRONG_RULE one that
+ * returns an error. */
+enum mistake { NO_MISTAKE, NO_SHAPE, NO_GRADIENT, OWN_RULE, WRONG_RULE };
 
 /* Trains the model of c_api_test.cc until the job has ended. Makes `mistake` on
  * purpose. Returns the code of the worker's status, 0 for OK, and sets

@@ -98,7 +98,7 @@ def plain(folder, rule, grouped, steps_of_round):
     print(json.dumps(losses))
     np.savez(os.path.join(folder, 'plain.npz'),
              **{name: tensor.detach().numpy()
-                for name, tensor in network.named_parameters()})
+                for name, tensor in network.state_dict().items()})
 
 
 def work():

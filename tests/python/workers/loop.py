@@ -64,7 +64,8 @@ def work():
     def evaluate(piece):
         assert not network.training and not torch.is_grad_enabled()
         error = network(x[piece.indices]) - y[piece.indices]
-        piece.report(loss_sum=error.square().sum(), correct=(error.abs() < 0.5).sum())
+        piece.report(loss_sum=error.square().sum(), correct=(error.abs() < 0.5).sum(),
+                     metrics={'absolute_error': error.abs().sum(), 'half': (1, 2)})
 
     optimizer = tributary.Optimizer(network, session,
                                     evaluate=evaluate if special == 'evaluate' else None)

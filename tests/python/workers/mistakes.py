@@ -40,11 +40,13 @@ def main():
     network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(),
                             nn.Linear(4, 2))
     if mistake == 'dtype':
-        network[3].double()
+        network[3].to(torch.complex64)
     if mistake == 'momentum':
         network[1].momentum = None
     if mistake == 'frozen':
         network.requires_grad_(False)
+    if mistake == 'parameters':
+        tributary.DistributedDataParallel(network.parameters(), session)
     model = tributary.DistributedDataParallel(
         network, session, parameter_groups=groups_of(mistake, network))
     if mistake == 'wrapped twice':
@@ -68,6 +70,11 @@ def main():
             if mistake == 'double':
                 x = x.to(network[0].weight.dtype)
             y = torch.from_numpy(batch.indices % 2)
+            if mistake == 'scaler':
+                # As scaler.scale does, which needs a GPU.
+                scaler = torch.cuda.amp.GradScaler()
+                scaler._scale = torch.full((), 65536.0)
+                batch.backward(loss_fn(model(x), y) * scaler._scale)
             if batch.step < 2:
                 batch.backward(loss_fn(model(x), y).mean())
                 continue

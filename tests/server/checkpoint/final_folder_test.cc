@@ -52,6 +52,19 @@ class FinalFolderTest : public testing::Test {
   const std::string folder_ = MakeFolderForTest();
 };
 
+TEST(FinalTensorsTest, ListsAParameterUnderEachOfItsNames) {
+  ParameterTable table = MakeTable({{3}, {2, 5}}, /*chunk=*/4096);
+  table.mutable_parameter(1)->add_alias("tied");
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  const std::vector<float> arena(layout.arena_elements());
+  const std::vector<NamedTensor> tensors = FinalTensors(layout, arena.data());
+  ASSERT_EQ(tensors.size(), 3);
+  EXPECT_EQ(tensors[1].name, layout.parameters()[1].name);
+  EXPECT_EQ(tensors[2].name, "tied");
+  EXPECT_THAT(tensors[2].shape, ElementsAre(2, 5));
+  EXPECT_EQ(tensors[2].data, arena.data() + layout.parameters()[1].offset);
+}
+
 TEST_F(FinalFolderTest, IsACheckpointOfOneServerWithoutOptimizerState) {
   WriteModel();
   ASSERT_TRUE(WriteFinalManifest(folder_, MakeManifest(facts_)).ok());

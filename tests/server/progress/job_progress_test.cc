@@ -1,6 +1,7 @@
 #include "server/progress/job_progress.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -284,6 +285,37 @@ TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {
   EXPECT_TRUE(progress.finished());
 }
 
+TEST_F(JobProgressTest, ALossThatNobodyReportsIsAbsent) {
+  const auto unknown = [](int64_t step) {
+    StepSums sums = Sums(step);
+    sums.clear_loss_sum();
+    return sums;
+  };
+  JobProgress progress = Make(/*servers=*/1);
+  progress.Begin(At(0));
+  Step(&progress, unknown(0), 1);
+  Step(&progress, unknown(1), 2);
+  EXPECT_FALSE(Lines(&progress).at(0).contains("loss"));
+  EXPECT_FALSE(StatusOf(progress).has_loss());
+  EXPECT_EQ(progress.Totals().loss, std::nullopt);
+  EXPECT_FALSE(progress.Save().has_loss());
+  // The mean is that of the steps whose loss is known.
+  Step(&progress, unknown(2), 3);
+  Step(&progress, Sums(3, /*loss=*/5), 4);
+  const std::vector<nlohmann::json> lines = Lines(&progress);
+  EXPECT_EQ(lines.at(0)["loss"], 5);
+  EXPECT_EQ(lines.at(0)["samples"], 2 * kSamples);
+  EXPECT_EQ(StatusOf(progress).loss(), 5);
+  Evaluate(&progress, 4, 5);
+  Step(&progress, unknown(4), 6);
+  Step(&progress, unknown(5), 7);
+  EXPECT_FALSE(StatusOf(progress).has_loss());
+  EXPECT_EQ(progress.Totals().loss, 5);
+  JobProgress resumed = Make(/*servers=*/1);
+  resumed.Resume(6, progress.Save());
+  EXPECT_EQ(resumed.Totals().loss, 5);
+}
+
 TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   JobProgress progress = Make(/*servers=*/1);
   progress.Begin(At(0));
@@ -319,6 +351,59 @@ TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 0, 100), At(7)));
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 1, 100), At(7)));
   EXPECT_EQ(progress.evaluations().evaluation()->loss, 2);
+}
+
+TEST_F(JobProgressTest, AddsUpTheNamedResultsOfTheEvaluation) {
+  JobProgress progress = Make(/*servers=*/1);
+  EvaluationReport pieces[] = {Piece(4, 0), Piece(4, 1)};
+  const auto add = [](const char* name, double sum, double count,
+                      EvaluationReport* report) {
+    MetricSum* const metric = report->add_metric();
+    metric->set_name(name);
+    metric->set_sum(sum);
+    metric->set_count(count);
+  };
+  add("f1", 3, 4, &pieces[0]);
+  add("f1", 1, 4, &pieces[1]);
+  add("never", 1, 0, &pieces[1]);
+  EXPECT_FALSE(*progress.AddEvaluation(pieces[1], At(5)));
+  EXPECT_TRUE(*progress.AddEvaluation(pieces[0], At(6)));
+  const std::map<std::string, double> expected = {{"f1", 0.5}, {"never", 0}};
+  EXPECT_EQ(progress.evaluations().evaluation()->metrics, expected);
+  const std::vector<nlohmann::json> lines = Lines(&progress);
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_EQ(lines[0]["evaluation_f1"], 0.5);
+  EXPECT_EQ(StatusOf(progress).evaluation_metric().at("f1"), 0.5);
+  // A job that resumes knows them.
+  JobState state;
+  progress.evaluations().Save(&state);
+  EXPECT_EQ(state.evaluation_metric().at("f1"), 0.5);
+}
+
+TEST_F(JobProgressTest, RefusesWrongNamesOfResults) {
+  JobProgress progress = Make(/*servers=*/1);
+  for (const std::string& name :
+       {std::string(), std::string("loss"), std::string("1st"),
+        std::string("a b"), std::string(65, 'x')}) {
+    EvaluationReport report = Piece(4, 0);
+    report.add_metric()->set_name(name);
+    EXPECT_THAT(
+        progress.AddEvaluation(report, At(0)),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("metric '")))
+        << name;
+  }
+  EvaluationReport twice = Piece(4, 0);
+  twice.add_metric()->set_name("f1");
+  twice.add_metric()->set_name("f1");
+  EXPECT_THAT(progress.AddEvaluation(twice, At(0)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EvaluationReport many = Piece(4, 0);
+  for (int i = 0; i < 65; ++i) {
+    many.add_metric()->set_name(absl::StrCat("m", i));
+  }
+  EXPECT_THAT(progress.AddEvaluation(many, At(0)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(progress.evaluations().MissingPiece(4), 0);
 }
 
 TEST_F(JobProgressTest, RefusesEvaluationsThatAreNotDueAndMixesNoVersions) {

@@ -70,6 +70,62 @@ void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   }
 }
 
+// Three of ten jobs have an optimizer that SetOptimizer does not choose, and as
+// many a schedule that MakeJob does not choose. Uses a separate generator, so
+// that the other choices do not depend on these.
+void MaybeOtherRule(Random* random, JobSpec* job) {
+  OptimizerSpec* const optimizer = job->mutable_optimizer();
+  const double decay = random->Chance(0.5) ? 0.01 : 0;
+  switch (random->Uniform(0, 12)) {
+    case 0:
+      optimizer->mutable_adagrad()->set_learning_rate(0.05);
+      optimizer->mutable_adagrad()->set_rate_decay(0.1);
+      optimizer->mutable_adagrad()->set_weight_decay(decay);
+      break;
+    case 1:
+      optimizer->mutable_rmsprop()->set_learning_rate(0.01);
+      optimizer->mutable_rmsprop()->set_momentum(decay > 0 ? 0.9 : 0);
+      break;
+    case 2:
+      optimizer->mutable_adadelta()->set_learning_rate(1);
+      optimizer->mutable_adadelta()->set_weight_decay(decay);
+      break;
+    case 3:
+      optimizer->mutable_lion()->set_learning_rate(0.01);
+      optimizer->mutable_lion()->set_weight_decay(decay);
+      break;
+    default:
+      break;
+  }
+  if (!random->Chance(0.3)) return;
+  job->clear_schedule();
+  ScheduleSpec* const schedule = job->mutable_schedule();
+  switch (random->Uniform(0, 4)) {
+    case 0:
+      schedule->set_decay(ScheduleSpec::STEP);
+      schedule->set_decay_every_steps(7);
+      schedule->set_decay_factor(0.5);
+      break;
+    case 1:
+      schedule->set_decay(ScheduleSpec::EXPONENTIAL);
+      schedule->set_decay_every_steps(10);
+      schedule->set_decay_factor(0.5);
+      break;
+    case 2:
+      schedule->set_decay(ScheduleSpec::POLYNOMIAL);
+      schedule->set_power(1.5);
+      break;
+    case 3:
+      schedule->set_decay(ScheduleSpec::ONE_CYCLE);
+      break;
+    default:
+      schedule->set_decay(ScheduleSpec::TABLE);
+      schedule->add_table()->set_learning_rate(0.01);
+      schedule->add_table()->set_learning_rate(0.005);
+      schedule->mutable_table(1)->set_step(10);
+  }
+}
+
 void MustBeValid(const JobSpec& job) {
   const absl::Status valid = ValidateJob(job);
   if (valid.ok()) return;
@@ -162,6 +218,8 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   const bool has_pipeline = pipeline.Chance(0.2) || jobs == Jobs::kPipelines;
   JobSpec job = MakeJob(&random, &all_reduce, &by_time);
   if (has_pipeline) MakePipelineJob(seed, &pipeline, &job);
+  Random rule(Mix(seed, 58));
+  MaybeOtherRule(&rule, &job);
   scenario.job = ResolveJob(job);
   MustBeValid(scenario.job);
   scenario.table = MakeTable(&random);

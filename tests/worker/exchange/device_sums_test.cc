@@ -107,10 +107,10 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
         EXPECT_TRUE(device_->CopyToHost(sum.get(), sums->sum(), kBytes).ok());
         ++left;
       }
-      const double loss = sums->EndMicroBatch(MicroBatchLoss(micro_batch));
+      const LossSum loss = sums->EndMicroBatch(MicroBatchLoss(micro_batch));
       for (int chunk = kChunks - 1; sum != nullptr && chunk >= 0; --chunk) {
         step->Ready({sums->node(), chunk, sum, sums->sample_count(),
-                     chunk == 0 ? loss : 0});
+                     chunk == 0 ? loss : LossSum()});
       }
     }
     return left;

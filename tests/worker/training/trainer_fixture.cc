@@ -32,7 +32,7 @@ void FakeExchange::Push(int64_t step, NodeChunk sum) {
       sum.node,
       sum.chunk,
       sum.sample_count,
-      sum.loss_sum,
+      sum.loss_sum.value().value_or(-1),
       sink_.BaseVersion(sum.chunk),
       sum.gradient_norm,
       std::vector<float>(first, first + layout().ChunkSize(sum.chunk))};

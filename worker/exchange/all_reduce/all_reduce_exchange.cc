@@ -13,6 +13,7 @@
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 #include "worker/exchange/all_reduce/device_optimizer.h"
 #include "worker/exchange/all_reduce/host_optimizer.h"
+#include "worker/exchange/all_reduce/program_optimizer.h"
 
 namespace tributary {
 namespace {
@@ -115,9 +116,17 @@ absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
 }
 
 absl::Status AllReduceExchange::Start() {
+  if (options_.job.optimizer().has_program() != (options_.rule != nullptr)) {
+    return absl::InvalidArgumentError(
+        "a job has optimizer.program if and only if workers have a rule");
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(options_.job.optimizer()));
-  if (device_ != nullptr) {
+  if (options_.rule != nullptr) {
+    optimizer_ = std::make_unique<ProgramOptimizer>(
+        options_.job, options_.steps, layout_, std::move(optimizer),
+        options_.rule);
+  } else if (device_ != nullptr) {
     optimizer_ =
         std::make_unique<DeviceOptimizer>(options_.job, options_.steps, layout_,
                                           std::move(optimizer), device_.get());

@@ -18,6 +18,8 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/thread.h"
+#include "common/numerics/loss_sum.h"
+#include "common/optimizer/program_rule.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
@@ -96,6 +98,9 @@ class AllReduceExchange final : public Exchange, private GradientSender {
     // The interval, in versions, at which `save` receives copies. 0 if it
     // receives none at regular intervals.
     int64_t keep_every = 0;
+    // The rule of the program, for jobs with optimizer.program. Must outlive
+    // the exchange.
+    ProgramRule* rule = nullptr;
     // Records the traced steps. Null if no step is traced. Must outlive the
     // exchange.
     TraceRecorder* trace = nullptr;
@@ -111,7 +116,8 @@ class AllReduceExchange final : public Exchange, private GradientSender {
   // Creates an exchange that works in host memory. `layout` and `sink` must
   // outlive the exchange. Returns InvalidArgument if the assignments do not
   // match the members of the mesh or do not cover the micro-batches of the job,
-  // and the errors of Optimizer::Create.
+  // or if only one of optimizer.program and Options::rule is set, and the
+  // errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
@@ -161,7 +167,7 @@ class AllReduceExchange final : public Exchange, private GradientSender {
     // Gradient sums, indexed by chunk and by node of the reduction tree.
     std::map<int, std::map<int, NodeChunk>> chunks;
     std::map<int, int64_t> sample_counts;  // Indexed by node.
-    std::map<int, double> losses;          // Indexed by node.
+    std::map<int, LossSum> losses;         // Indexed by node.
     std::vector<Transfer> sends;           // Transfers that send these results.
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };

@@ -1,5 +1,6 @@
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -15,9 +16,6 @@ namespace {
 // chunks per member. It prevents members from waiting for one another in a
 // cycle.
 constexpr int kLag = 2;
-
-// Number of chunks that a device updates in one launch once the norm is known.
-constexpr size_t kGroup = 16;
 
 // Returns the contribution of a node of the reduction tree to one chunk: the
 // chunk's elements begin at `values`, in the memory of `owner`.
@@ -82,7 +80,7 @@ void AllReduceStep::ReceiveParts() {
     }
     for (const int node : exchange_.nodes_[member]) {
       if (rank_ == 0) {
-        double* const loss = &losses_[node];
+        LossSum* const loss = &losses_[node];
         loss_transfers_.push_back(exchange_.Receive(
             member, AllReduceTag(AllReduceKind::kLoss, number_, 0, node), loss,
             sizeof(*loss)));
@@ -211,8 +209,8 @@ absl::Status AllReduceStep::Update(
     }
     updates.push_back({chunk, gradient, Weights(chunk), to});
   }
-  exchange_.optimizer_->Update({number_, sample_count_, norm_, learning_rate_},
-                               updates);
+  TRIBUTARY_RETURN_IF_ERROR(exchange_.optimizer_->Update(
+      {number_, sample_count_, norm_, learning_rate_}, updates));
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
@@ -310,7 +308,7 @@ absl::Status AllReduceStep::UpdateGated() {
   }
   norm_ = MeanGradientNorm(squares, sample_count_);
   // Ascending order: the next forward pass starts with the first layers.
-  const size_t most = exchange_.device_ == nullptr ? 1 : kGroup;
+  const size_t most = exchange_.optimizer_->chunks_per_update();
   std::vector<std::pair<int, const TreeSum*>> group;
   for (const auto& [chunk, gradient] : reduced_) {
     group.emplace_back(chunk, &gradient);
@@ -350,7 +348,8 @@ absl::Status AllReduceStep::Report() {
     part.loss_sum = loss;
     losses.Add(std::move(part));
   }
-  sums.set_loss_sum(losses.Take().loss_sum());
+  const std::optional<double> loss_sum = losses.Take().loss_sum().value();
+  if (loss_sum.has_value()) sums.set_loss_sum(*loss_sum);
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     const SquareSum& squares = SquareSumOf(chunk);
     sums.add_sum_of_squares(squares.value);

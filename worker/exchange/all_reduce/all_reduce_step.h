@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
+#include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
@@ -30,7 +31,7 @@ enum class AllReduceKind : uint64_t {
   // chunk's new weights.
   kReduced,
   kShare,  // A MemberShare.
-  kLoss,   // double: loss of a node, sent to member 0.
+  kLoss,   // LossSum: loss of a node, sent to member 0.
   // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
   kSquareSums,
 };
@@ -163,7 +164,7 @@ class AllReduceStep {
   // The rate that members have stated. Known if the sample count is.
   std::optional<double> learning_rate_;
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
-  std::map<int, double> losses_;
+  std::map<int, LossSum> losses_;
   std::vector<Transfer> loss_transfers_;
   // Indexed by member: the sums of squares of the chunks that the member
   // reduces, in ascending order of chunks.

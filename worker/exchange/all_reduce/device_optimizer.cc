@@ -50,14 +50,14 @@ absl::StatusOr<int64_t> DeviceOptimizer::FindNonfinite(
       .element;
 }
 
-void DeviceOptimizer::Update(const Step& step,
-                             absl::Span<const WeightsUpdate> updates) {
+absl::Status DeviceOptimizer::Update(const Step& step,
+                                     absl::Span<const WeightsUpdate> updates) {
   if (recipe_.Skips(step.norm)) {
     for (const WeightsUpdate& update : updates) {
       stream_.Copy(update.weights, layout_.ChunkSize(update.chunk),
                    update.new_weights);
     }
-    return;
+    return absl::OkStatus();
   }
   std::vector<ReductionStream::UpdateArrays> queued;
   for (const WeightsUpdate& update : updates) {
@@ -67,6 +67,7 @@ void DeviceOptimizer::Update(const Step& step,
   stream_.Update(optimizer_->At(recipe_.At(step.number, step.sample_count,
                                            step.norm, step.learning_rate)),
                  queued);
+  return absl::OkStatus();
 }
 
 absl::Status DeviceOptimizer::CopyState(const float* weights,

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_DEVICE_OPTIMIZER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_DEVICE_OPTIMIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -35,8 +36,10 @@ class DeviceOptimizer final : public MemberOptimizer {
     gradients_.push_back({chunk, Whole(gradient)});
   }
   absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override;
-  void Update(const Step& step,
-              absl::Span<const WeightsUpdate> updates) override;
+  // Chunks that are updated in one launch.
+  size_t chunks_per_update() const override { return 16; }
+  absl::Status Update(const Step& step,
+                      absl::Span<const WeightsUpdate> updates) override;
   std::shared_ptr<Event> Record() override { return stream_.Record(); }
   absl::Status CopyState(const float* weights,
                          const Snapshot::Chunk& to) override;

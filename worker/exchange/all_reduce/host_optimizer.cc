@@ -64,8 +64,8 @@ HostOptimizer::EndSquareSums() {
   return std::exchange(square_sums_, {});
 }
 
-void HostOptimizer::Update(const Step& step,
-                           absl::Span<const WeightsUpdate> updates) {
+absl::Status HostOptimizer::Update(const Step& step,
+                                   absl::Span<const WeightsUpdate> updates) {
   for (const WeightsUpdate& update : updates) {
     ChunkWeights::Next next;
     next.from = Borrowed(const_cast<float*>(update.weights));
@@ -82,6 +82,7 @@ void HostOptimizer::Update(const Step& step,
     if (!pass.squares) continue;
     sum->second = SumOf(update.chunk, squares, *update.gradient);
   }
+  return absl::OkStatus();
 }
 
 absl::Status HostOptimizer::CopyState(const float* weights,

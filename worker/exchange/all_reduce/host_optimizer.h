@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_HOST_OPTIMIZER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_HOST_OPTIMIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,8 +30,9 @@ class HostOptimizer final : public MemberOptimizer {
   TreeSum AddUp(TreeSum parts, int64_t elements, bool whole) override;
   void BeginSquareSum(int chunk, const TreeSum& gradient) override;
   absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override;
-  void Update(const Step& step,
-              absl::Span<const WeightsUpdate> updates) override;
+  size_t chunks_per_update() const override { return 1; }
+  absl::Status Update(const Step& step,
+                      absl::Span<const WeightsUpdate> updates) override;
   std::shared_ptr<Event> Record() override { return nullptr; }
   absl::Status CopyState(const float* weights,
                          const Snapshot::Chunk& to) override;

@@ -3,6 +3,7 @@
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -84,10 +85,13 @@ class MemberOptimizer {
     const float* weights = nullptr;  // Version Step::number.
     float* new_weights = nullptr;    // The next version.
   };
+  // Number of chunks that a call of Update should receive if updates wait for
+  // the norm of the gradient.
+  virtual size_t chunks_per_update() const = 0;
   // Computes new weights of chunks, and updates their optimizer state. The gaps
   // between the parameters of a chunk may have any contents.
-  virtual void Update(const Step& step,
-                      absl::Span<const WeightsUpdate> updates) = 0;
+  virtual absl::Status Update(const Step& step,
+                              absl::Span<const WeightsUpdate> updates) = 0;
 
   // Returns an event that is reached when all operations so far are complete,
   // or null if they are already complete.

@@ -1,6 +1,7 @@
 #include "worker/exchange/parameter_server/server_connection.h"
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -123,7 +124,10 @@ void ServerConnection::Send(int64_t step, NodeChunk sum) {
   contribution.set_chunk(sum.chunk);
   contribution.set_node(sum.node);
   contribution.set_weight(sum.sample_count);
-  if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
+  const std::optional<double> loss_sum = sum.loss_sum.value();
+  if (sum.chunk == 0 && loss_sum.has_value()) {
+    contribution.set_loss_sum(*loss_sum);
+  }
   contribution.set_base_version(parts_->sink->BaseVersion(sum.chunk));
   contribution.set_gradient_norm(sum.gradient_norm);
   if (const std::optional<double> rate = parts_->rates->Of(step)) {

@@ -149,6 +149,16 @@ TEST_P(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
   }
 }
 
+TEST_P(ChunkAggregatorTest, TheLossIsUnknownIfThatOfAContributionIs) {
+  EXPECT_TRUE(aggregator_.Add(Contribution(2)));
+  NodeSum unknown = Contribution(3);
+  unknown.loss_sum = LossSum::Unknown();
+  EXPECT_TRUE(aggregator_.Add(std::move(unknown)));
+  const TreeSum total = aggregator_.Take();
+  EXPECT_EQ(total.loss_sum().value(), std::nullopt);
+  EXPECT_EQ(total.nonfinite_loss_contributor(), 0);
+}
+
 TEST_P(ChunkAggregatorTest, DropsDuplicates) {
   EXPECT_TRUE(aggregator_.Add(Contribution(2)));
   EXPECT_FALSE(aggregator_.Add(Contribution(2)));

@@ -1,0 +1,157 @@
+"""Jobs with an update rule of the program."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import tributary
+
+import support
+
+WORKER = os.path.join(support.WORKERS, 'ruled.py')
+LOOP = os.path.join(support.WORKERS, 'ruled_loop.py')
+STEPS = 12
+JOB = """
+    name: "ruled"
+    seed: 7
+    model { external { name: "ruled" } }
+    data { external { train_samples: 96 } }
+    optimizer { program {} }
+    exchange { all_reduce { chunk_bytes: 4096 } }
+    batch { global: 32 micro_batches: 4 }
+    checkpoint { every_steps: 4 }
+    output { log_every_steps: 1 }"""
+
+
+@support.needs_torch
+class RuleTest(support.JobTest):
+
+    def run_rule(self, run, rule, workers=1, environment=None, worker=WORKER, job=JOB,
+                 arguments=(), **settings):
+        return self.train(run, self.write_job('job', job), worker, workers,
+                          {'steps': STEPS, **settings}, {'RULE': rule, **(environment or {})},
+                          arguments=arguments)
+
+    def weights(self, run):
+        return tributary.load(os.path.join(self.folder, run))
+
+    def check_equal(self, one, two):
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+
+    def check_any_number_of_workers(self, rule, counts=(2, 4)):
+        one = self.run_rule('one', rule)
+        for workers in counts:
+            self.check_equal(self.run_rule(str(workers), rule, workers), one)
+
+    def check_plain(self, rule):
+        import torch
+        file = os.path.join(self.folder, 'plain')
+        package = os.path.dirname(os.path.dirname(tributary.__file__))
+        subprocess.run([sys.executable, WORKER, file, str(STEPS)], check=True,
+                       env={**os.environ, 'RULE': rule, 'PYTHONPATH': package})
+        for name, tensor in torch.load(file).items():
+            trained = torch.from_numpy(self.weights('one')[name].copy())
+            self.assertLess((trained - tensor).abs().max().item(), 1e-6, name)
+
+    def test_adamw_has_the_weights_of_plain_pytorch_with_any_number_of_workers(self):
+        self.check_any_number_of_workers('adamw')
+        self.check_plain('adamw')
+
+    def test_adagrad_has_the_weights_of_plain_pytorch_with_any_number_of_workers(self):
+        self.check_any_number_of_workers('adagrad')
+        self.check_plain('adagrad')
+
+    def test_an_own_class_has_the_weights_of_plain_pytorch_with_any_number_of_workers(self):
+        self.check_any_number_of_workers('sign')
+        self.check_plain('sign')
+
+    def test_a_schedule_has_the_weights_of_plain_pytorch_with_any_number_of_workers(self):
+        self.check_any_number_of_workers('schedule', counts=(2,))
+        self.check_plain('schedule')
+
+    def test_random_numbers_do_not_depend_on_the_worker(self):
+        self.check_any_number_of_workers('noisy', counts=(2,))
+
+    def test_parameters_without_a_rule_keep_their_values(self):
+        self.run_rule('one', 'part')
+        self.check_plain('part')
+
+    def test_a_resumed_job_has_the_weights_of_one_that_was_not_interrupted(self):
+        for rule in ('adamw', 'sign', 'schedule'):
+            whole = self.run_rule('whole-' + rule, rule)
+            self.run_rule('parts-' + rule, rule, 2, steps=8)
+            resumed = self.run_rule('parts-' + rule, rule, 1,
+                                    arguments=['--resume', 'auto'])
+            self.check_equal(resumed, whole)
+
+    def check_kill(self, rule, kill):
+        marker = os.path.join(self.folder, 'marker')
+        killed = self.run_rule('killed', rule, 2, {'KILL': kill, 'MARKER': marker})
+        self.assertTrue(os.path.exists(marker))
+        whole = self.run_rule('whole', rule)
+        self.assertGreater(killed['attempt'], whole['attempt'])
+        self.check_equal(killed, whole)
+
+    def test_has_the_same_bits_when_a_worker_is_killed(self):
+        self.check_kill('schedule', 'worker')
+
+    def test_has_the_same_bits_when_the_server_is_killed(self):
+        self.check_kill('sign', 'server')
+
+    def test_the_module_holds_the_last_weights_in_the_end(self):
+        import torch
+        job = JOB.replace('train_samples: 96', 'train_samples: 96 evaluation_samples: 96') \
+            + ' evaluation { every_steps: 4 batch: 16 }'
+        self.run_rule('run', 'adamw', 2, {'END': self.folder}, job=job)
+        expected = self.weights('run')
+        for rank in range(2):
+            for name, tensor in torch.load(os.path.join(self.folder, str(rank))).items():
+                self.assertEqual(tensor.numpy().tobytes(), expected[name].tobytes(), name)
+
+    def test_a_loop_with_an_optimizer_applies_the_rule(self):
+        first = self.run_rule('first', 'adamw', worker=LOOP)
+        self.check_equal(self.run_rule('second', 'adamw', worker=LOOP), first)
+        self.assertLess(first['final_loss'], 10)
+
+    def test_clipped_gradients_reach_the_rule(self):
+        clipped = self.run_rule('clipped', 'part', clip_norm=1e-6)
+        free = self.run_rule('free', 'part')
+        self.assertNotEqual(clipped['weights_sha256'], free['weights_sha256'])
+        start = self.run_rule('start', 'part', steps=1, clip_norm=1e-6)
+        del start
+        one, two = self.weights('clipped'), self.weights('start')
+        for name in one:
+            self.assertLess(abs(one[name] - two[name]).max(), 1e-5)
+
+    def test_the_example_trains(self):
+        path = os.path.join(support.EXAMPLES, 'own_rule')
+        summary = self.train('run', path + '.textproto', path + '.py', 2, {'steps': 60})
+        self.assertLess(summary['final_loss'], 2.2)
+
+    def test_a_state_that_does_not_fit_is_an_error(self):
+        self.assert_fails(['optimizer.program.state_arrays', 'set it to'], 'run',
+                          self.write_job('job', JOB), WORKER,
+                          settings={'steps': STEPS, 'optimizer.program.state_arrays': 1},
+                          environment={'RULE': 'adamw'})
+
+    def test_mistakes_are_errors(self):
+        for rule, words in (
+                ('forgets', ['load_state_dict does not restore', 'count']),
+                ('unsaved', ["['made_by']['object']", 'cannot be saved']),
+                ('other', ['not in the module']),
+                ('nothing', ['without the method step']),
+                ('none', ['optimizer.program', 'rule'])):
+            with self.subTest(rule):
+                self.assert_fails(words, rule, self.write_job('job', JOB), WORKER,
+                                  settings={'steps': STEPS}, environment={'RULE': rule})
+
+    def test_a_job_with_another_optimizer_refuses_the_rule(self):
+        job = JOB.replace('program {}', 'sgd { learning_rate: 0.1 }')
+        self.assert_fails(['has the optimizer sgd', 'program {}'], 'run',
+                          self.write_job('job', job), WORKER,
+                          settings={'steps': STEPS}, environment={'RULE': 'adamw'})
+
+
+if __name__ == '__main__':
+    unittest.main()
