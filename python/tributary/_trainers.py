@@ -78,9 +78,7 @@ def take_over(theirs: torch.optim.Optimizer, module: torch.nn.Module, session: S
     _check_parameters(theirs, module)
     kinds = session.job.spec.get('optimizer', {})
     if 'program' in kinds:
-        ours = Optimizer(module, session, rule=theirs, evaluate=evaluate)
-        ours.param_groups = theirs.param_groups
-        return ours
+        return Optimizer(module, session, rule=theirs, evaluate=evaluate)
     warn(session, f'the servers run the optimizer of the job ({next(iter(kinds))}) in '
          f'place of {type(theirs).__name__}, of which only the parameter groups and '
          'learning rates are used')

@@ -196,12 +196,16 @@ class Optimizer(torch.optim.Optimizer):
     step._wrapped_by_lr_sched = True
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        groups = self.param_groups
-        super().load_state_dict(state_dict)
-        # They may also be those of another optimizer.
-        for group, loaded in zip(groups, self.param_groups):
-            group.update(loaded)
-        self.param_groups = groups
+        if self._rule is not None:
+            self._rule.load_state_dict(state_dict)
+            return
+        groups = state_dict['param_groups']
+        if len(groups) != len(self.param_groups):
+            raise ValueError(f'the state has {len(groups)} parameter groups, expected '
+                             f'{len(self.param_groups)}')
+        # Those of the program's optimizer may be the same objects.
+        for group, saved in zip(self.param_groups, groups):
+            group.update({name: value for name, value in saved.items() if name != 'params'})
 
     def _gradient_scale(self, scaler: Any) -> float:
         """Returns by what the gradients, and the losses, must be multiplied."""

@@ -13,6 +13,8 @@ import tributary
 
 import support
 
+SERVERS = 'optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }'
+PROGRAM = 'optimizer { program {} } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
 
 
@@ -20,12 +22,11 @@ WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
                      'needs PyTorch and the package accelerate')
 class AccelerateTest(support.JobTest):
 
-    def job(self, more='', **config):
+    def job(self, more='', optimizer=SERVERS, **config):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
-        return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
-            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+        return self.write_job('job', support.external_job(config, samples=64, more=(
+            f'{optimizer} batch {{ global: 16 micro_batches: 2 }} epochs: 3 {more}')))
 
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
@@ -47,12 +48,13 @@ class AccelerateTest(support.JobTest):
         rates = tributary.read_metrics(os.path.join(self.folder, 'two'))['learning_rate']
         np.testing.assert_allclose(rates, 0.02 * (1 - 0.9 * np.arange(12) / 12), rtol=1e-5)
 
-    def test_steps_equal_those_of_pytorch(self):
+    def check_steps(self, optimizer):
+        """Compares the weights with those of PyTorch's optimizer."""
         sys.path.insert(0, support.WORKERS)
         import reference
         import torch
         import trained_by_accelerate
-        self.digest('run', workers=2)
+        self.digest('run', workers=2, optimizer=optimizer)
         reference.initialize()
         network = trained_by_accelerate.make_network()
         x, y = trained_by_accelerate.data(64, 5).tensors
@@ -64,6 +66,18 @@ class AccelerateTest(support.JobTest):
             samples=64, batch=16, micro_batches=2, steps=12)
         for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
             np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
+
+    def test_steps_equal_those_of_pytorch(self):
+        self.check_steps(SERVERS)
+
+    def test_workers_run_the_optimizer_of_the_program(self):
+        self.check_steps(PROGRAM)
+        self.assertNotIn('in place of', self.log('run'))
+        digests = {self.digest('one', optimizer=PROGRAM),
+                   self.digest('two', workers=2, optimizer=PROGRAM),
+                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
+        self.assertEqual(len(digests), 1)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
 
     def test_states_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file

@@ -14,6 +14,8 @@ import tributary
 
 import support
 
+SERVERS = 'optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }'
+PROGRAM = 'optimizer { program {} } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_lightning.py')
 
 
@@ -21,12 +23,11 @@ WORKER = os.path.join(support.WORKERS, 'trained_by_lightning.py')
                      'needs PyTorch and the package lightning')
 class LightningTest(support.JobTest):
 
-    def job(self, more='', **config):
+    def job(self, more='', optimizer=SERVERS, **config):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
-        return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
-            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+        return self.write_job('job', support.external_job(config, samples=64, more=(
+            f'{optimizer} batch {{ global: 16 micro_batches: 2 }} epochs: 3 {more}')))
 
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
@@ -75,12 +76,13 @@ class LightningTest(support.JobTest):
         self.assertEqual(seen['validated'], self.validations()[-1][2])
         self.assertEqual(len(glob.glob(os.path.join(self.folder, 'log', '*', '*.csv'))), 1)
 
-    def test_steps_equal_those_of_pytorch(self):
+    def check_steps(self, optimizer):
+        """Compares the weights with those of PyTorch's optimizer."""
         sys.path.insert(0, support.WORKERS)
         import reference
         import torch
         import trained_by_lightning
-        self.digest('run', workers=2)
+        self.digest('run', workers=2, optimizer=optimizer)
         reference.initialize()
         module = trained_by_lightning.Regression({})
         x, y = trained_by_lightning.data(64, 5).tensors
@@ -91,6 +93,18 @@ class LightningTest(support.JobTest):
         for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
             np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
         self.assertTrue(torch.is_grad_enabled())
+
+    def test_steps_equal_those_of_pytorch(self):
+        self.check_steps(SERVERS)
+
+    def test_workers_run_the_optimizer_of_the_program(self):
+        self.check_steps(PROGRAM)
+        self.assertNotIn('in place of', self.log('run'))
+        digests = {self.digest('one', optimizer=PROGRAM),
+                   self.digest('two', workers=2, optimizer=PROGRAM),
+                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
+        self.assertEqual(len(digests), 1)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
 
     def test_schedulers_by_epoch_and_by_metric_agree(self):
         self.digest('epoch', workers=2, scheduler='epoch')
