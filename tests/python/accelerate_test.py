@@ -14,7 +14,7 @@ import tributary
 import support
 
 SERVERS = 'optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }'
-PROGRAM = 'optimizer { program {} } exchange { all_reduce {} }'
+PROGRAM = 'optimizer { program { state_arrays: 16 } } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
 
 
@@ -139,7 +139,7 @@ class AccelerateTest(support.JobTest):
 
     def test_the_example_learns(self):
         log = self.run_example('with_accelerate.py')
-        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.9)
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.8)
 
 
 if __name__ == '__main__':

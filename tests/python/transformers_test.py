@@ -14,7 +14,7 @@ import tributary
 import support
 
 SERVERS = 'optimizer { adamw { learning_rate: 0.05 weight_decay: 0.5 } }'
-PROGRAM = 'optimizer { program {} } exchange { all_reduce {} }'
+PROGRAM = 'optimizer { program { state_arrays: 16 } } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_trainer.py')
 
 
@@ -178,7 +178,7 @@ class TransformersTest(support.JobTest):
 
     def test_the_example_learns(self):
         log = self.run_example('with_transformers.py')
-        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.9)
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.8)
 
 
 if __name__ == '__main__':
