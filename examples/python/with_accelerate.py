@@ -10,15 +10,15 @@ from tributary.accelerate import Accelerator
 def main():
     accelerator = Accelerator(cpu=True)
     model = digits.make_network()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.005)
     loader = DataLoader(TensorDataset(*digits.make_digits(digits.SAMPLES, seed=1)),
                         batch_size=32, shuffle=True)
     test_loader = DataLoader(TensorDataset(*digits.make_digits(digits.TEST_SAMPLES, seed=2)),
                              batch_size=250)
-    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 2 * len(loader))
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 4 * len(loader))
     model, optimizer, loader, test_loader, scheduler = accelerator.prepare(
         model, optimizer, loader, test_loader, scheduler)
-    for epoch in range(2):
+    for epoch in range(4):
         model.train()
         for x, y in loader:
             loss = nn.functional.cross_entropy(model(x), y)
@@ -36,5 +36,5 @@ def main():
 
 if __name__ == '__main__':
     tributary.launch(main, workers=2, job=dict(
-        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=2,
-        optimizer=dict(adamw=dict(learning_rate=0.002, weight_decay=0.01))))
+        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=4,
+        optimizer=dict(adamw=dict(learning_rate=0.005, weight_decay=0.01))))

@@ -24,7 +24,7 @@ class Digits(lightning.LightningModule):
         self.log('accuracy', (self.network(x).argmax(1) == y).float().mean())
 
     def configure_optimizers(self):
-        optimizer = torch.optim.AdamW(self.parameters(), lr=0.002)
+        optimizer = torch.optim.AdamW(self.parameters(), lr=0.005)
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
 
 
@@ -32,7 +32,7 @@ def main():
     train = TensorDataset(*digits.make_digits(digits.SAMPLES, seed=1))
     test = TensorDataset(*digits.make_digits(digits.TEST_SAMPLES, seed=2))
     trainer = lightning.Trainer(
-        max_epochs=2, accelerator='cpu', strategy=TributaryStrategy(),
+        max_epochs=4, accelerator='cpu', strategy=TributaryStrategy(),
         callbacks=[ModelCheckpoint('checkpoints', monitor='accuracy', mode='max')])
     trainer.fit(Digits(), DataLoader(train, batch_size=32, shuffle=True),
                 DataLoader(test, batch_size=250))
@@ -42,5 +42,5 @@ def main():
 
 if __name__ == '__main__':
     tributary.launch(main, workers=2, job=dict(
-        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=2,
-        optimizer=dict(adamw=dict(learning_rate=0.002, weight_decay=0.01))))
+        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=4,
+        optimizer=dict(adamw=dict(learning_rate=0.005, weight_decay=0.01))))

@@ -29,8 +29,8 @@ def accuracy(prediction):
 
 def main():
     arguments = TrainingArguments(
-        'checkpoints', num_train_epochs=2, per_device_train_batch_size=32, use_cpu=True,
-        learning_rate=0.002, max_grad_norm=1.0, eval_strategy='epoch', report_to=[])
+        'checkpoints', num_train_epochs=4, per_device_train_batch_size=32, use_cpu=True,
+        learning_rate=0.005, max_grad_norm=1.0, eval_strategy='epoch', report_to=[])
     trainer = Trainer(
         model=Classifier(), args=arguments, train_dataset=data(digits.SAMPLES, seed=1),
         eval_dataset=data(digits.TEST_SAMPLES, seed=2), compute_metrics=accuracy)
@@ -42,5 +42,5 @@ def main():
 
 if __name__ == '__main__':
     tributary.launch(main, workers=2, job=dict(
-        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=2, clip_norm=1.0,
-        optimizer=dict(adamw=dict(learning_rate=0.002))))
+        train_samples=digits.SAMPLES, batch=64, micro_batches=2, epochs=4, clip_norm=1.0,
+        optimizer=dict(adamw=dict(learning_rate=0.005))))

@@ -37,7 +37,8 @@ The weights have the same bits for any number of workers, even if workers are ki
 `DistributedDataParallel` modules of PyTorch, `Optimizer` its use in an existing loop,
 `MicroBatchSampler` and `MicroBatchDataset` reading with DataLoader, and `train`,
 `load` and `read_metrics` the run. Without PyTorch, `Session.declare` and the arrays of
-`MicroBatch` serve any engine that can use NumPy arrays.
+`MicroBatch` serve any engine that can use NumPy arrays. The modules `tributary.lightning`,
+`tributary.transformers` and `tributary.accelerate` are for programs with these packages.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ _WITH_TORCH = {'DistributedDataParallel': 'distributed', 'EpochLoader': 'loading
                'Optimizer': 'optimizer'}
 
 
+# Modules that are imported when they are used, because they need other packages.
+_MODULES = ('accelerate', 'lightning', 'transformers')
+
+
 def __dir__() -> list[str]:
     return __all__
 
@@ -84,4 +89,6 @@ def __getattr__(name: str) -> Any:
         except ImportError as error:
             raise AttributeError(f'tributary.{name} needs PyTorch: {error}') from error
         return getattr(module, name)
+    if name in _MODULES:
+        return importlib.import_module('.' + name, __name__)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import torch
 
@@ -11,9 +11,14 @@ from . import _in_process
 from . import optimizer as _optimizer
 from . import session as _session
 from .errors import Error
+from .items import EvaluationPiece
 from .loading import EpochLoader
 from .optimizer import Optimizer
 from .session import Session, connect
+
+
+# Computes and reports a piece of the job's evaluation; see `Optimizer`.
+Evaluate = Optional[Callable[[EvaluationPiece], None]]
 
 
 def session_of_program() -> Session:
@@ -27,6 +32,13 @@ def warn(session: Session, message: str) -> None:
     """Prints one line, in one of the workers."""
     if session.rank == 0:
         print('tributary: ' + message, file=sys.stderr, flush=True)
+
+
+def check_process(session: Session, package: str) -> None:
+    """Raises an error for several workers in one process."""
+    if session._thread is not None and session.world_size > 1:
+        raise Error(f'{package} has one state for all threads of a process: start the '
+                    'workers as processes, with in_process=False')
 
 
 class AccumulatingLoader(EpochLoader):
@@ -59,14 +71,14 @@ class TrainerLoader(AccumulatingLoader):
         yield from super().__iter__()
 
 
-def take_over(theirs: torch.optim.Optimizer, module: torch.nn.Module, session: Session
-              ) -> Optimizer:
+def take_over(theirs: torch.optim.Optimizer, module: torch.nn.Module, session: Session,
+              evaluate: Evaluate) -> Optimizer:
     """Returns the optimizer of the job that takes the place of `theirs`, an optimizer of
     `torch.optim` for the parameters of `module`. It has the same `param_groups`."""
     _check_parameters(theirs, module)
     kinds = session.job.spec.get('optimizer', {})
     if 'program' in kinds:
-        return Optimizer(module, session, rule=theirs)
+        return Optimizer(module, session, rule=theirs, evaluate=evaluate)
     warn(session, f'the servers run the optimizer of the job ({next(iter(kinds))}) in '
          f'place of {type(theirs).__name__}, of which only the parameter groups and '
          'learning rates are used')
@@ -76,7 +88,7 @@ def take_over(theirs: torch.optim.Optimizer, module: torch.nn.Module, session: S
     groups = [{'params': group['params'], 'learning_rate_factor': factor,
                **({'weight_decay': decay} if any(decays) else {})}
               for group, factor, decay in zip(theirs.param_groups, factors, decays)]
-    ours = Optimizer(module, session, parameter_groups=groups)
+    ours = Optimizer(module, session, parameter_groups=groups, evaluate=evaluate)
     ours.param_groups = theirs.param_groups
     ours._options = [_optimizer._options_of(group) for group in ours.param_groups]
     ours._rates._initial = [rate * factor for factor in factors]
@@ -146,8 +158,7 @@ def check_ended(ours: Optimizer, trainer: str) -> None:
     if not ours.done:
         step, job = position(ours)[0], ours.session.job
         raise Error(f'{trainer} has stopped after step {step} of {job.steps} of the job: '
-                    'give both the same length; for early stopping, use early_stopping '
-                    'of the job')
+                    'give both the same length; to stop early, set stop_when of the job')
 
 
 def check_clipping(session: Session, norm: Optional[float], option: str) -> None:

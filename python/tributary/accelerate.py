@@ -25,9 +25,10 @@ from .session import Session
 def set_rank(session: Session, rank: int) -> None:
     """Makes this process, which Accelerate sees as its only one, the main process if
     `rank` is 0."""
-    if session._thread is not None and session.world_size > 1:
-        raise Error('Accelerate has one state for all threads of a process: start the '
-                    'workers as processes, with in_process=False')
+    _trainers.check_process(session, 'Accelerate')
+    if PartialState().num_processes > 1:
+        raise Error('Accelerate has joined other processes: start the program with '
+                    '`tributary train`, not with torchrun or `accelerate launch`')
     for state in (PartialState(), AcceleratorState()):
         state.process_index = state.local_process_index = rank
 
@@ -48,14 +49,17 @@ class Accelerator(accelerate.Accelerator):
 
     Args:
         session: what `connect` has returned; default: `connect()`.
+        evaluate: as for `tributary.Optimizer`; needed if the job itself evaluates, for
+            example to stop early.
         others: those of `accelerate.Accelerator`.
     """
 
     def __init__(self, *arguments: Any, session: Optional[Session] = None,
-                 **keywords: Any):
+                 evaluate: _trainers.Evaluate = None, **keywords: Any):
         super().__init__(*arguments, **keywords)
         self.session = _trainers.session_of_program() if session is None else session
         self._module: Optional[torch.nn.Module] = None
+        self._evaluate = evaluate
         self._ours: Any = None
         self._train_loader: Optional[_Loader] = None
         self._has_warned = False
@@ -99,7 +103,8 @@ class Accelerator(accelerate.Accelerator):
             raise Error('prepare has got several optimizers, expected one')
         if self._module is None:
             raise Error('prepare needs the model before, or together with, its optimizer')
-        self._ours = _trainers.take_over(optimizer, self._module, self.session)
+        self._ours = _trainers.take_over(optimizer, self._module, self.session,
+                                         self._evaluate)
         self._replaced = optimizer
         self._ours._scheduler_steps.calls_per_step = \
             1 if self.split_batches else self.session.job.micro_batches

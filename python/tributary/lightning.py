@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional
 import torch
 
 from . import _trainers
-from .errors import Error
+from .errors import Error, Stopped
 from .session import Session
 
 if TYPE_CHECKING:
@@ -66,15 +66,21 @@ class _Strategy:
 
     Args:
         session: what `connect` has returned; default: `connect()`.
+        evaluate: as for `tributary.Optimizer`; needed if the job itself evaluates, for
+            example to stop early.
+        options: those of Lightning's `Strategy`.
     """
 
     strategy_name = 'tributary'
 
-    def __init__(self, session: Optional[Session] = None, **options: Any):
+    def __init__(self, session: Optional[Session] = None, *,
+                 evaluate: _trainers.Evaluate = None, **options: Any):
         super().__init__(**options)
         from lightning_utilities.core.rank_zero import rank_zero_only
         self.session = _trainers.session_of_program() if session is None else session
+        _trainers.check_process(self.session, 'Lightning')
         self.parallel_devices: Optional[list[torch.device]] = None  # Set by Trainer.
+        self._evaluate = evaluate
         self._ours: Any = None
         self._loader: Any = None
         rank_zero_only.rank = self.session.rank
@@ -141,6 +147,8 @@ class _Strategy:
     # ---- The optimizer.
 
     def setup_optimizers(self, trainer: Any) -> None:
+        if self._ours is not None:
+            raise Error('fit was called before: a job is one training')
         optimizers, configs = self._optimizers_of(self.lightning_module)
         if len(optimizers) != 1:
             raise Error(f'configure_optimizers has returned {len(optimizers)} optimizers, '
@@ -148,7 +156,8 @@ class _Strategy:
         _trainers.check_clipping(self.session, trainer.gradient_clip_val,
                                  'gradient_clip_val')
         trainer.gradient_clip_val = None
-        ours = _trainers.take_over(optimizers[0], self.lightning_module, self.session)
+        ours = _trainers.take_over(optimizers[0], self.lightning_module, self.session,
+                                   self._evaluate)
         ours._started = False
         self._ours, self.optimizers, self.lr_scheduler_configs = ours, [ours], configs
         for config in configs:
@@ -224,13 +233,19 @@ class _Strategy:
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         fit_loop = self.lightning_module.trainer.fit_loop
-        # Lightning ends an epoch after this number.
+        # Lightning would end the epoch after this number.
         fit_loop.max_batches = max(fit_loop.max_batches,
                                    fit_loop.epoch_loop.batch_progress.current.ready + 1)
 
     def on_train_end(self) -> None:
         super().on_train_end()
         _trainers.check_ended(self._ours, 'the Trainer')
+
+    def on_exception(self, exception: BaseException) -> None:
+        super().on_exception(exception)
+        if isinstance(exception, SystemExit) and \
+                self.lightning_module.trainer.received_sigterm:
+            raise Stopped('this worker was stopped by SIGTERM')  # Its exit code is 75.
 
     def _steps(self) -> Any:
         epoch_loop = self.lightning_module.trainer.fit_loop.epoch_loop
@@ -247,6 +262,7 @@ class _Strategy:
         steps.completed = epoch_loop._batches_that_stepped = step - 1  # Before this one.
         if _trainers.epoch_ends(self._ours, epoch):
             epoch_loop.batch_progress.is_last_batch = True
+            fit_loop.max_batches = epoch_loop.batch_progress.current.ready
         if self._ours.done and fit_loop.epoch_progress.current.processed + 1 != \
                 fit_loop.max_epochs:
             fit_loop.min_epochs = epoch_loop.min_steps = None

@@ -192,8 +192,20 @@ class Optimizer(torch.optim.Optimizer):
         self._scheduler_steps.after(batch, self._batch)
         return loss
 
-    # PyTorch's schedulers then do not wrap it, to see whether it was called.
+    # PyTorch's schedulers then do not wrap step, to see whether it was called.
     step._wrapped_by_lr_sched = True
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if self._rule is not None:
+            self._rule.load_state_dict(state_dict)
+            return
+        groups = state_dict['param_groups']
+        if len(groups) != len(self.param_groups):
+            raise ValueError(f'the state has {len(groups)} parameter groups, expected '
+                             f'{len(self.param_groups)}')
+        # Those of the program's optimizer may be the same objects.
+        for group, saved in zip(self.param_groups, groups):
+            group.update({name: value for name, value in saved.items() if name != 'params'})
 
     def _gradient_scale(self, scaler: Any) -> float:
         """Returns by what the gradients, and the losses, must be multiplied."""

@@ -20,8 +20,8 @@ from .errors import Error
 from .session import Session
 
 
-def prepare(trainer: transformers.Trainer, session: Optional[Session] = None
-            ) -> transformers.Trainer:
+def prepare(trainer: transformers.Trainer, session: Optional[Session] = None, *,
+            evaluate: _trainers.Evaluate = None) -> transformers.Trainer:
     """Makes a `Trainer`, also one of a derived class, a worker of the job. Returns it.
 
     Each call of the optimizer gives one micro-batch to the servers. `state.global_step`
@@ -32,6 +32,8 @@ def prepare(trainer: transformers.Trainer, session: Optional[Session] = None
     Args:
         trainer: the trainer, before its `train`.
         session: what `connect` has returned; default: `connect()`.
+        evaluate: as for `tributary.Optimizer`; needed if the job itself evaluates, for
+            example to stop early.
 
     Raises:
         Error: if the Trainer is of a version of `transformers` that is not known.
@@ -47,7 +49,7 @@ def prepare(trainer: transformers.Trainer, session: Optional[Session] = None
     session = _trainers.session_of_program() if session is None else session
     set_rank(session, session.rank)
     trainer.__class__ = type(type(trainer).__name__, (_Trainer, type(trainer)), {})
-    trainer.session, trainer._ours = session, None
+    trainer.session, trainer._ours, trainer._evaluate_piece = session, None, evaluate
     trainer.state.is_world_process_zero = trainer.is_world_process_zero()
     trainer.state.is_local_process_zero = trainer.is_local_process_zero()
     callbacks = trainer.callback_handler.callbacks
@@ -140,7 +142,8 @@ class _Trainer:
     def create_optimizer(self, *arguments: Any) -> Any:
         if self._ours is None:
             super().create_optimizer(*arguments)
-            self._ours = _trainers.take_over(self.optimizer, self.model, self.session)
+            self._ours = _trainers.take_over(self.optimizer, self.model, self.session,
+                                             self._evaluate_piece)
             self.optimizer = self._ours
             if self.lr_scheduler is not None:
                 _trainers.attach(self.lr_scheduler, self._ours)

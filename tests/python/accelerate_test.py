@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import re
+import sys
 import unittest
 
 import numpy as np
@@ -11,6 +13,8 @@ import tributary
 
 import support
 
+SERVERS = 'optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }'
+PROGRAM = 'optimizer { program { state_arrays: 16 } } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
 
 
@@ -18,12 +22,11 @@ WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
                      'needs PyTorch and the package accelerate')
 class AccelerateTest(support.JobTest):
 
-    def job(self, more='', **config):
+    def job(self, more='', optimizer=SERVERS, **config):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
-        return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
-            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+        return self.write_job('job', support.external_job(config, samples=64, more=(
+            f'{optimizer} batch {{ global: 16 micro_batches: 2 }} epochs: 3 {more}')))
 
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
@@ -44,6 +47,37 @@ class AccelerateTest(support.JobTest):
         # The schedule has one step for each micro-batch.
         rates = tributary.read_metrics(os.path.join(self.folder, 'two'))['learning_rate']
         np.testing.assert_allclose(rates, 0.02 * (1 - 0.9 * np.arange(12) / 12), rtol=1e-5)
+
+    def check_steps(self, optimizer):
+        """Compares the weights with those of PyTorch's optimizer."""
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_accelerate
+        self.digest('run', workers=2, optimizer=optimizer)
+        reference.initialize()
+        network = trained_by_accelerate.make_network()
+        x, y = trained_by_accelerate.data(64, 5).tensors
+        rule = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.LinearLR(rule, 1.0, 0.1, 12)
+        expected = reference.train(
+            network, rule, schedule,
+            lambda indices: (network(x[indices]) - y[indices]).square().mean(),
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
+
+    def test_steps_equal_those_of_pytorch(self):
+        self.check_steps(SERVERS)
+
+    def test_workers_run_the_optimizer_of_the_program(self):
+        self.check_steps(PROGRAM)
+        self.assertNotIn('in place of', self.log('run'))
+        digests = {self.digest('one', optimizer=PROGRAM),
+                   self.digest('two', workers=2, optimizer=PROGRAM),
+                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
+        self.assertEqual(len(digests), 1)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
 
     def test_states_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file
@@ -102,6 +136,10 @@ class AccelerateTest(support.JobTest):
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_accelerate.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.8)
 
 
 if __name__ == '__main__':

@@ -4,6 +4,8 @@ import glob
 import importlib.util
 import json
 import os
+import re
+import sys
 import unittest
 
 import numpy as np
@@ -12,6 +14,8 @@ import tributary
 
 import support
 
+SERVERS = 'optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }'
+PROGRAM = 'optimizer { program { state_arrays: 16 } } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_lightning.py')
 
 
@@ -19,12 +23,11 @@ WORKER = os.path.join(support.WORKERS, 'trained_by_lightning.py')
                      'needs PyTorch and the package lightning')
 class LightningTest(support.JobTest):
 
-    def job(self, more='', **config):
+    def job(self, more='', optimizer=SERVERS, **config):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
-        return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
-            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+        return self.write_job('job', support.external_job(config, samples=64, more=(
+            f'{optimizer} batch {{ global: 16 micro_batches: 2 }} epochs: 3 {more}')))
 
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
@@ -73,6 +76,36 @@ class LightningTest(support.JobTest):
         self.assertEqual(seen['validated'], self.validations()[-1][2])
         self.assertEqual(len(glob.glob(os.path.join(self.folder, 'log', '*', '*.csv'))), 1)
 
+    def check_steps(self, optimizer):
+        """Compares the weights with those of PyTorch's optimizer."""
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_lightning
+        self.digest('run', workers=2, optimizer=optimizer)
+        reference.initialize()
+        module = trained_by_lightning.Regression({})
+        x, y = trained_by_lightning.data(64, 5).tensors
+        expected = reference.train(
+            module, module.configure_optimizers(), None,
+            lambda indices: (module.net(x[indices]) - y[indices]).square().mean(),
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
+        self.assertTrue(torch.is_grad_enabled())
+
+    def test_steps_equal_those_of_pytorch(self):
+        self.check_steps(SERVERS)
+
+    def test_workers_run_the_optimizer_of_the_program(self):
+        self.check_steps(PROGRAM)
+        self.assertNotIn('in place of', self.log('run'))
+        digests = {self.digest('one', optimizer=PROGRAM),
+                   self.digest('two', workers=2, optimizer=PROGRAM),
+                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
+        self.assertEqual(len(digests), 1)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
+
     def test_schedulers_by_epoch_and_by_metric_agree(self):
         self.digest('epoch', workers=2, scheduler='epoch')
         np.testing.assert_allclose(self.rates('epoch'), np.repeat([0.02, 0.01, 0.005], 4))
@@ -83,12 +116,14 @@ class LightningTest(support.JobTest):
     def test_a_worker_that_was_killed_continues_in_its_epoch(self):
         expected = self.digest('whole', scheduler='cosine')
         validations = self.validations()
-        for workers, kill in ((1, 13), (2, 6)):
-            with self.subTest(workers=workers):
-                folder = os.path.join(self.folder, f'of{workers}')
+        for workers, kill, signal in ((1, 13, 'SIGKILL'), (1, 13, 'SIGTERM'),
+                                      (2, 6, 'SIGKILL')):
+            with self.subTest(workers=workers, signal=signal):
+                name = f'{signal}{workers}'
+                folder = os.path.join(self.folder, 'folder' + name)
                 os.mkdir(folder)
-                self.assertEqual(self.digest(f'killed{workers}', workers, folder=folder,
-                                             scheduler='cosine', kill=kill), expected)
+                self.assertEqual(self.digest(name, workers, folder=folder, kill=kill,
+                                             scheduler='cosine', signal=signal), expected)
                 self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
                 if workers == 1:
                     with open(os.path.join(folder, 'events.json'), encoding='utf-8') as file:
@@ -130,15 +165,28 @@ class LightningTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for words, options in (
                 (['stopped after step 8 of 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'early_stopping'], {'stop': True}),
+                (['stopped after step 8 of 12', 'stop_when of the job'], {'stop': True}),
                 (['accumulate_grad_batches is 1', '2 batches'], {'batch': 4})):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{len(words)}{len(options)}{next(iter(options))}',
                                   self.job(**options), WORKER)
 
+    def test_stops_when_the_job_stops_early(self):
+        job = self.write_job('job', support.external_job(
+            {'folder': self.folder}, samples=64, evaluation=16,
+            more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } epochs: 3 '
+                 'batch { global: 16 micro_batches: 2 } evaluation { every_steps: 4 } '
+                 'stop_when { target: 1000 }'))
+        summary = self.train('run', job, WORKER, workers=2)
+        self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
+
     def test_clips_as_the_job_does(self):
         self.digest('run', clip=0.5)
         self.assertIn('clip_norm: 0', self.log('run'))
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_lightning.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.8)
 
     @unittest.skipUnless(importlib.util.find_spec('pytorch_lightning'),
                          'needs the package pytorch_lightning')

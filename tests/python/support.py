@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -48,6 +49,14 @@ class JobTest(unittest.TestCase):
         path = os.path.join(self.folder, run, 'logs', f'worker-{worker}.log')
         with open(path, encoding='utf-8') as file:
             return file.read()
+
+    def run_example(self, name):
+        """Runs an example that starts its job, and returns the log of its first worker."""
+        done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name)],
+                              cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        run, = os.listdir(os.path.join(self.folder, 'runs'))
+        return self.log(os.path.join('runs', run))
 
     def assert_fails(self, words, run, job, worker, **options):
         """Checks that the job fails with a message that contains all words."""

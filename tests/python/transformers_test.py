@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import re
+import sys
 import unittest
 
 import numpy as np
@@ -11,6 +13,8 @@ import tributary
 
 import support
 
+SERVERS = 'optimizer { adamw { learning_rate: 0.05 weight_decay: 0.5 } }'
+PROGRAM = 'optimizer { program { state_arrays: 16 } } exchange { all_reduce {} }'
 WORKER = os.path.join(support.WORKERS, 'trained_by_trainer.py')
 
 
@@ -24,12 +28,11 @@ def version():
                      'needs PyTorch and the packages transformers (5 or newer) and accelerate')
 class TransformersTest(support.JobTest):
 
-    def job(self, more='', **config):
+    def job(self, more='', optimizer=SERVERS, **config):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
-        return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { adamw { learning_rate: 0.05 } } '
-            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+        return self.write_job('job', support.external_job(config, samples=64, more=(
+            f'{optimizer} batch {{ global: 16 micro_batches: 2 }} epochs: 3 {more}')))
 
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
@@ -59,6 +62,41 @@ class TransformersTest(support.JobTest):
             losses = [entry['loss'] for entry in run['logs'] if 'loss' in entry]
             self.assertEqual(len(losses), 6)
             self.assertLess(max(losses), 1.5)
+
+    def check_steps(self, optimizer):
+        """Compares the weights with those of PyTorch's optimizer."""
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_trainer
+        self.digest('run', workers=2, optimizer=optimizer, options={'weight_decay': 0.5})
+        reference.initialize()
+        network = trained_by_trainer.Classifier()
+        data = trained_by_trainer.Data(64, 5)
+        # Trainer leaves biases and norms without weight decay.
+        decay = [network.net[0].weight, network.net[4].weight]
+        rest = [p for p in network.parameters() if not any(p is q for q in decay)]
+        rule = torch.optim.AdamW([{'params': decay, 'weight_decay': 0.5},
+                                  {'params': rest, 'weight_decay': 0.0}], lr=0.05)
+        schedule = torch.optim.lr_scheduler.LambdaLR(rule, lambda step: 1 - step / 12)
+        expected = reference.train(
+            network, rule, schedule,
+            lambda indices: network(data.x[indices], data.y[indices])['loss'],
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-5, err_msg=name)
+
+    def test_steps_equal_those_of_pytorch(self):
+        self.check_steps(SERVERS)
+
+    def test_workers_run_the_optimizer_of_the_program(self):
+        self.check_steps(PROGRAM)
+        self.assertNotIn('in place of', self.log('run'))
+        digests = {self.digest('one', optimizer=PROGRAM),
+                   self.digest('two', workers=2, optimizer=PROGRAM),
+                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
+        self.assertEqual(len(digests), 1)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
 
     def test_checkpoints_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file
@@ -115,12 +153,21 @@ class TransformersTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for number, (words, options) in enumerate((
                 (['trains 8 steps', 'the job 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'early_stopping'],
+                (['stopped after step 8 of 12', 'stop_when of the job'],
                  {'stop': True, 'options': {'metric_for_best_model': 'accuracy',
                                             'load_best_model_at_end': True}}),
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
+
+    def test_stops_when_the_job_stops_early(self):
+        job = self.write_job('job', support.external_job(
+            {'folder': self.folder}, samples=64, evaluation=16,
+            more='optimizer { adamw { learning_rate: 0.05 } } epochs: 3 '
+                 'batch { global: 16 micro_batches: 2 } evaluation { every_steps: 4 } '
+                 'stop_when { target: 1000 }'))
+        summary = self.train('run', job, WORKER, workers=2)
+        self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
 
     def test_clips_as_the_job_does(self):
         clipped = self.digest('job', more='clip_norm: 0.1', options={'max_grad_norm': 0.1})
@@ -128,6 +175,10 @@ class TransformersTest(support.JobTest):
         self.assertEqual(self.digest('other', more='clip_norm: 0.1',
                                      options={'max_grad_norm': 1.0}), clipped)
         self.assertIn('max_grad_norm=1.0 is not used', self.log('other'))
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_transformers.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.8)
 
 
 if __name__ == '__main__':

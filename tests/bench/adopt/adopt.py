@@ -58,6 +58,15 @@ def changed_lines(before, after):
     return count
 
 
+def count(name):
+    """Returns the lines of a program, and how many change for DDP and for Tributary."""
+    plain = program(name, 'plain')
+    with open(plain, encoding='utf-8') as file:
+        lines = len(file.readlines())
+    return (lines, *(changed_lines(plain, program(name, kind))
+                     for kind in ('ddp', 'tributary')))
+
+
 def train(name, kind, folder):
     """Trains, and returns the seconds that it took."""
     path = program(name, kind)
@@ -92,10 +101,7 @@ def main():
     print('| ' + ' | '.join(columns) + ' |')
     print('| --- |' + ' ---: |' * (len(columns) - 1))
     for name in arguments.programs:
-        plain = program(name, 'plain')
-        with open(plain, encoding='utf-8') as file:
-            cells = [name, str(len(file.readlines()))]
-        cells += [str(changed_lines(plain, program(name, kind))) for kind in ('ddp', 'tributary')]
+        cells = [name, *map(str, count(name))]
         if arguments.run:
             for kind in ('plain', 'ddp', 'tributary'):
                 with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,8 @@ def main():
     train_loader = DataLoader(data(512, 1), batch_size=16, shuffle=True)
     val_loader = DataLoader(data(128, 2), batch_size=64)
     trainer = L.Trainer(
-        max_epochs=3, accelerator='cpu', devices=2, strategy='ddp', default_root_dir='autoencoder',
+        max_epochs=3, accelerator='cpu', default_root_dir='autoencoder',
+        devices=2, strategy='ddp',
         callbacks=[ModelCheckpoint(monitor='val_loss'), LearningRateMonitor()])
     trainer.fit(Autoencoder(), train_loader, val_loader)
 

@@ -20,6 +20,10 @@ def data(samples, seed):
     return TensorDataset(x, (x @ torch.tensor([1.5, -2, 0.5])[:, None]).tanh())
 
 
+def make_network():
+    return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 1))
+
+
 class Events:
     """An object that the state of Accelerate contains."""
 
@@ -39,7 +43,7 @@ def main():
     folder = config['folder']
     accelerator = tributary.accelerate.Accelerator(
         cpu=True, gradient_accumulation_steps=config.get('accumulate', 1))
-    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 1))
+    model = make_network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     loader = DataLoader(data(SAMPLES, 5), config.get('batch', 8),
                         shuffle=not config.get('sequential'))

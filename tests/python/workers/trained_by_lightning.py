@@ -63,7 +63,8 @@ class Regression(pl.LightningModule):
         if scheduler == 'plateau':
             return {'optimizer': optimizer, 'lr_scheduler': {
                 'scheduler': torch.optim.lr_scheduler.ReduceLROnPlateau(
-                    optimizer, patience=0, threshold=10.0), 'monitor': 'val_loss'}}
+                    optimizer, patience=0, threshold=10.0, threshold_mode='abs'),
+                'monitor': 'val_loss'}}
         return optimizer
 
 
@@ -82,7 +83,7 @@ class Record(pl.Callback):
             marker = os.path.join(self.config['folder'], 'killed')
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal.Signals[self.config.get('signal', 'SIGKILL')])
         if os.environ.get('STOP_AFTER') == str(trainer.global_step):
             raise RuntimeError('stops')
 
@@ -98,9 +99,21 @@ class Record(pl.Callback):
         self.events = state['events'] + [['loaded']]
 
 
+def evaluator(module):
+    """Evaluates as the job does."""
+    x, y = data(16, 6).tensors
+
+    def evaluate(piece):
+        error = (module.net(x[piece.indices]) - y[piece.indices]).square()
+        piece.report(loss_sum=error.sum())
+
+    return evaluate
+
+
 def main():
     session = tributary.connect()
     config = session.job.config
+    module = Regression(config)
     folder = config['folder']
     record = Record(config, session)
     checkpoint = pl.callbacks.ModelCheckpoint(
@@ -110,13 +123,13 @@ def main():
     if config.get('stop'):
         callbacks.append(pl.callbacks.EarlyStopping('val_loss', patience=1, min_delta=10.0))
     trainer = pl.Trainer(
-        max_epochs=config.get('epochs', 3), strategy=TributaryStrategy(), accelerator='cpu',
+        max_epochs=config.get('epochs', 3), 
+        strategy=TributaryStrategy(evaluate=evaluator(module)), accelerator='cpu',
         callbacks=callbacks, log_every_n_steps=1, default_root_dir=folder,
         accumulate_grad_batches=config.get('accumulate', 1),
         gradient_clip_val=config.get('clip'),
         logger=pl.loggers.CSVLogger(folder, name='log', version=session.rank),
         enable_progress_bar=bool(config.get('bar')))
-    module = Regression(config)
     last = os.path.join(folder, 'checkpoints', 'last.ckpt')
     trainer.fit(module, DataLoader(data(SAMPLES, 5), config.get('batch', BATCH), shuffle=True),
                 DataLoader(data(16, 6), 8),

@@ -69,6 +69,17 @@ class Record(transformers.TrainerCallback):
         self.events.append(['save', state.epoch, state.global_step])
 
 
+def evaluator(model):
+    """Evaluates as the job does."""
+    data = Data(16, 6)
+
+    def evaluate(piece):
+        x, y = data.x[piece.indices], data.y[piece.indices]
+        piece.report(loss_sum=model(x, y)['loss'] * len(y))
+
+    return evaluate
+
+
 def main():
     session = tributary.connect()
     config = session.job.config
@@ -87,7 +98,7 @@ def main():
         train_dataset=Data(SAMPLES, 5), eval_dataset=Data(16, 6), callbacks=callbacks,
         compute_metrics=lambda p: {
             'accuracy': float((p.predictions.argmax(-1) == p.label_ids).mean())})
-    trainer = tributary.transformers.prepare(trainer)
+    trainer = tributary.transformers.prepare(trainer, evaluate=evaluator(trainer.model))
     resume = config.get('resume') and os.path.exists(folder) and any(
         name.startswith('checkpoint-') for name in os.listdir(folder))
     trainer.train(resume_from_checkpoint=True if resume else None)
