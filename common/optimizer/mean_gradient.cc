@@ -13,7 +13,8 @@ namespace tributary {
 namespace {
 
 // Most arrays of state that a job may ask for.
-constexpr int64_t kMaxStateArrays = 64;
+// As many as a checkpoint may contain.
+constexpr int64_t kMaxStateArrays = 16;
 
 class MeanGradient final : public Optimizer {
  public:

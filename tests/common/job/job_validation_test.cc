@@ -283,8 +283,8 @@ TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
        "optimizer.average_decay: does not work with optimizer.program"},
       {External, valid + "; optimizer.group=[{parameters: \"*\"}]",
        "optimizer.group: "},
-      {External, valid + "; optimizer.program.state_arrays=65",
-       "optimizer.program.state_arrays: 65 "},
+      {External, valid + "; optimizer.program.state_arrays=17",
+       "optimizer.program.state_arrays: 17 "},
       {External, valid + "; optimizer.program.state_arrays=-1",
        "optimizer.program.state_arrays: -1 "},
   });
