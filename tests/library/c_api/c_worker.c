@@ -36,7 +36,7 @@ static void train_step(tributary_step* step, enum mistake mistake) {
     tributary_micro_batch_spans(micro_batch, weights, gradients);
     const double loss = train(&info, weights, gradients);
     tributary_micro_batch_set_sample_count(micro_batch, info.samples);
-    tributary_micro_batch_set_learning_rate(micro_batch, /*rate=*/0.125);
+    tributary_micro_batch_set_learning_rate(micro_batch, /*rate=*/0.0625);
     tributary_micro_batch_ready(micro_batch, 1);
     if (mistake != NO_GRADIENT) tributary_micro_batch_ready(micro_batch, 0);
     tributary_micro_batch_finish(micro_batch, loss);

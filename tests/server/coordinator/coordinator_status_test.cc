@@ -92,6 +92,7 @@ TEST_F(CoordinatorTest, ShowsThePublicMetricsOfAJob) {
   StepSums* sums = report.mutable_sums();
   for (const double square : {9, 16, 0}) sums->add_sum_of_squares(square);
   sums->set_weight(8);
+  sums->set_loss_sum(4);
   ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
   ASSERT_EQ(metrics_.size(), 1);
   // The same values as in metrics.jsonl.

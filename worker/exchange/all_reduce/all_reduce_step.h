@@ -102,8 +102,7 @@ class AllReduceStep {
   // the order of the reduction tree; see MemberOptimizer::AddUp.
   absl::StatusOr<TreeSum> AwaitGradient(int chunk);
   absl::Status AwaitShares();
-  // Waits for the sums of squares of the chunks that this member
-  // reduces, and sends them to the members that need them.
+  // Waits for the sums of squares of this member's chunks, and sends them.
   absl::Status SendSquareSums();
   // Sends the reduced chunk to all other members.
   void SendReduced(int chunk, const float* values,
@@ -113,8 +112,7 @@ class AllReduceStep {
   // requires that.
   absl::Status Update(
       const std::vector<std::pair<int, const TreeSum*>>& gradients);
-  // Passes a copy of the chunk's new weights and optimizer state to
-  // Options::save.
+  // Passes a copy of the chunk and its optimizer state to Options::save.
   absl::Status Save(int chunk, const float* weights);
   // Appends the chunk and the event `ready` to writes_, then calls EndWrites.
   // `ready` is reached when the chunk's new weights are complete. If it is
@@ -161,8 +159,7 @@ class AllReduceStep {
   std::vector<MemberShare> shares_;  // Indexed by member.
   std::vector<Transfer> share_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
-  // The rate that members have stated. Known if the sample count is.
-  std::optional<double> learning_rate_;
+  std::optional<double> learning_rate_;  // That the members have stated.
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
   std::map<int, LossSum> losses_;
   std::vector<Transfer> loss_transfers_;
