@@ -84,6 +84,7 @@ class SharedGenerators:
         self._lock = threading.Lock()
         self._holder: Optional[int] = None
         self._draws: Optional[bool] = None
+        self._drew = False  # Before `reseed`, in the first micro-batch.
         self._unused: tuple[Any, ...] = ()
 
     def enter(self) -> None:
@@ -116,9 +117,21 @@ class SharedGenerators:
         finally:
             self.leave()
 
+    def reseed(self, seed: int) -> None:
+        """Seeds the generators again, in a micro-batch with this seed."""
+        if self._holder != threading.get_ident():
+            self._check_unused()
+            return
+        if self._draws is None:
+            used = _states()
+            seed_generators(seed)
+            self._drew = self._drew or _states() != used
+        else:
+            seed_generators(seed)
+
     def _learn(self, before: tuple[Any, ...]) -> None:
         self._unused = before
-        self._draws = _states() != before
+        self._draws = self._drew or _states() != before
         if self._draws:
             print('warning: the workers compute one micro-batch at a time, because the '
                   'program draws random numbers (for example for dropout), for which '

@@ -12,7 +12,7 @@ import torch.utils.data
 from . import _random
 from .errors import Error
 from .items import MicroBatch
-from .session import Job, Session, Step
+from .session import Session, Step
 
 # A micro-batch: the number of its step, and its number in the step's batch.
 _Key = tuple[int, int]
@@ -62,8 +62,9 @@ def _plan(history: Sequence[_Key], micro_batches: int) -> Iterator[_Key]:
 class _Ahead:
     """Keeps a loader one or more micro-batches ahead of the session."""
 
-    def __init__(self, job: Job):
-        self._job = job
+    def __init__(self, session: Session):
+        self._job = session.job
+        self._seed: Optional[Callable[[int], None]] = session._seed_generators
         self._recent: deque[_Key] = deque(maxlen=_HISTORY)
         self._history: tuple[_Key, ...] = ()  # When the loader was started.
         self._loader: Any = None
@@ -72,7 +73,8 @@ class _Ahead:
 
     def __getstate__(self) -> dict[str, Any]:
         # A process of the loader needs only the plan.
-        return {**self.__dict__, '_loader': None, '_loaded': None, '_expected': None}
+        return {**self.__dict__, '_loader': None, '_loaded': None, '_expected': None,
+                '_seed': None}
 
     def _keys(self) -> Iterator[_Key]:
         """The predicted micro-batches, without those that have no samples."""
@@ -98,7 +100,7 @@ class _Ahead:
         for batch in step.micro_batches:
             data = self._load(batch, loader)
             # The loader may have used the generators of this process.
-            _random.seed_generators(batch.seed)
+            self._seed(batch.seed)
             yield batch, data
 
     def _load(self, batch: MicroBatch, loader: Any) -> Any:
@@ -129,7 +131,7 @@ class MicroBatchSampler(_Ahead):
     """
 
     def __init__(self, session: Session):
-        super().__init__(session.job)
+        super().__init__(session)
 
     def __iter__(self) -> Iterator[list[int]]:
         for step, number in self._keys():
@@ -164,7 +166,7 @@ class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
 
     def __init__(self, dataset: Any, session: Session,
                  collate: Optional[Callable[[list], Any]] = None):
-        super().__init__(session.job)
+        super().__init__(session)
         self._dataset = dataset
         self._collate = collate or torch.utils.data.default_collate
 
@@ -175,8 +177,9 @@ class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
         process = torch.utils.data.get_worker_info()
         first, processes = (process.id, process.num_workers) if process else (0, 1)
         # DataLoader takes one item of each process in turn.
+        seed = _random.seed_generators if self._seed is None or process else self._seed
         for step, number in itertools.islice(self._keys(), first, None, processes):
-            _random.seed_generators(self._job.random_seed(step, number))
+            seed(self._job.random_seed(step, number))
             yield self._read(self._job.indices(step, number))
 
     def _check(self, loader: Any) -> None:
@@ -268,7 +271,7 @@ class EpochLoader:
         self.loader = data.DataLoader(
             self._samples, batch_size=None, num_workers=loader.num_workers,
             pin_memory=loader.pin_memory, timeout=loader.timeout,
-            worker_init_fn=loader.worker_init_fn, **options)
+            worker_init_fn=loader.worker_init_fn, generator=torch.Generator(), **options)
         self._epoch = 0
 
     def __len__(self) -> int:
@@ -286,7 +289,7 @@ class EpochLoader:
             for number, part in enumerate(parts):
                 # The loader, or an evaluation, may have used the generators.
                 if number == 0:
-                    _random.seed_generators(batch.seed)
+                    self._session._seed_generators(batch.seed)
                 yield part
                 if loop._batch is not batch and number + 1 < len(parts):
                     raise Error(f'{batch}: optimizer.step() was called after '

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence
 
 import numpy as np
@@ -54,7 +54,7 @@ class Job:
     fingerprint: int
     batch: int
     micro_batches: int
-    spec: dict[str, Any]
+    spec: dict[str, Any] = field(default_factory=dict)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -414,6 +414,13 @@ class Session:
         batch._open('weights')
         with self._thread.generators.micro_batch(batch.seed):
             yield
+
+    def _seed_generators(self, seed: int) -> None:
+        """Seeds the generators with that of the current micro-batch, again."""
+        if self._thread is None or self._thread.generators is None:
+            _random.seed_generators(seed)
+        else:
+            self._thread.generators.reseed(seed)
 
     def _begin(self, item) -> None:
         self._item = item
