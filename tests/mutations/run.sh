@@ -41,8 +41,8 @@ field() { sed -n "s/^$2: //p" "$tree/mutations/$1.patch"; }
 # Runs a target's tests that match a filter. Writes their output to $tree/log.
 run_test() {
   local result=0 log
-  run_bazel test "${flags[@]}" --nocache_test_results --test_filter="$2" "$1" \
-    >"$tree/log" 2>&1 || result=$?
+  run_bazel test "${flags[@]}" --nocache_test_results --test_filter="$2" \
+    --test_sharding_strategy=disabled "$1" >"$tree/log" 2>&1 || result=$?
   log=$(run_bazel info bazel-testlogs 2>/dev/null)/$(tr : / <<<"${1#//}")/test.log
   if [[ -f $log ]]; then cp "$log" "$tree/log"; fi
   return "$result"
