@@ -207,8 +207,8 @@ TEST_F(WorkerTest, AProgramThatStatesADifferentRateIsRefused) {
     }
     const absl::Status statuses[] = {programs[0]->Await(),
                                      programs[1]->Await()};
-    // A server refuses one of them, and the other one goes on. In an all-reduce,
-    // both may have noticed.
+    // A server refuses one of them, and the other one goes on. In an
+    // all-reduce, both may have noticed.
     const absl::Status& refused = statuses[statuses[0].ok() ? 1 : 0];
     EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument,
                                   HasSubstr("step 0")));
