@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import gc
-import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
-from . import _device_copies, _native
+from . import _device_copies, _native, _process
 from ._rule import Rule
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
@@ -210,10 +209,10 @@ class ModuleWorker:
                    if buffer._version != version]
         self._local_buffers = {}
         if changed and self.session.is_main:
-            print(f"warning: forward changes the buffer{'s' if len(changed) > 1 else ''} "
-                  f"{', '.join(changed)}, of which each worker has its own values: pass "
-                  f"buffers={{{changed[0]!r}: 'average'}}, or 'local' if this is right",
-                  file=sys.stderr, flush=True)
+            _process.warn(
+                f"forward changes the buffer{'s' if len(changed) > 1 else ''} "
+                f"{', '.join(changed)}, of which each worker has its own values: pass "
+                f"buffers={{{changed[0]!r}: 'average'}}, or 'local' if this is right")
 
     def _send_statistics(self, count: int) -> None:
         """Gives the servers, which subtract a part of the mean, what makes the new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -16,6 +17,14 @@ from .errors import INVALID_USAGE, Error
 def _print_error(message: str) -> None:
     """Prints the line that `tributary train` looks for."""
     print('error: ' + ' '.join(message.splitlines()), file=sys.stderr, flush=True)
+
+
+def warn(message: str) -> None:
+    """Prints a warning, which `tributary train` shows on its terminal, too."""
+    line = ' '.join(message.splitlines())
+    print('warning: ' + line, file=sys.stderr, flush=True)
+    with contextlib.suppress(KeyError, ValueError, OSError):
+        os.write(int(os.environ['TRIBUTARY_WARNING_FD']), (line + '\n').encode())
 
 
 def report_uncaught_errors() -> None:

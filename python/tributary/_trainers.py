@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Callable, Iterator, Optional
 
 import torch
 
-from . import _in_process
+from . import _in_process, _process
 from . import optimizer as _optimizer
 from . import session as _session
 from .errors import Error
@@ -29,9 +28,9 @@ def session_of_program() -> Session:
 
 
 def warn(session: Session, message: str) -> None:
-    """Prints one line, in one of the workers."""
-    if session.rank == 0:
-        print('tributary: ' + message, file=sys.stderr, flush=True)
+    """Warns once, by one of the workers."""
+    if session.is_main:
+        _process.warn(message)
 
 
 def check_process(session: Session, package: str) -> None:

@@ -89,9 +89,6 @@ class Optimizer(torch.optim.Optimizer):
                  gpu_memory: bool = True, buffers: Buffers = {},
                  evaluate: Optional[Callable[[EvaluationPiece], None]] = None,
                  rule: Any = None):
-        if not isinstance(module, torch.nn.Module):
-            raise Error('tributary.Optimizer needs the module itself, not its '
-                        'parameters: tributary.Optimizer(module, session)')
         self._rule: Optional[torch.optim.Optimizer] = None
         self._own: dict[str, Any] = {}
         self.session = connect() if session is None else session
@@ -296,9 +293,9 @@ class _StatedRates:
         return ratio * _rate_of(self._optimizer.session)
 
 
-def _options_of(group: dict[str, Any]) -> tuple[Any, ...]:
+def _options_of(group: dict[str, Any]) -> Any:
     """Returns what a program must not change."""
-    return tuple(group.get(name) for name in ('weight_decay', 'no_decay'))
+    return group.get('weight_decay')
 
 
 def _rule_of(session: Session) -> dict[str, Any]:

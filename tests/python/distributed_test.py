@@ -1,5 +1,7 @@
 """DistributedDataParallel, against the program and against plain PyTorch."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -247,8 +249,11 @@ class TypesAndBuffersTest(support.JobTest):
         self.assertNotIn('warning', self.log('average'))
 
     def test_a_buffer_that_changes_undeclared_is_said(self):
-        self.assertNotIn('seen', self.run_job('undeclared'))
-        self.assertIn('warning: forward changes the buffer seen', self.log('undeclared'))
+        terminal = io.StringIO()
+        with contextlib.redirect_stderr(terminal):
+            self.assertNotIn('seen', self.run_job('undeclared'))
+        for text in (self.log('undeclared'), terminal.getvalue()):
+            self.assertIn('forward changes the buffer seen', text)
         self.run_job('local', buffers={'seen': 'local'})
         self.assertNotIn('warning', self.log('local'))
 

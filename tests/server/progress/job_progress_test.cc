@@ -1,7 +1,6 @@
 #include "server/progress/job_progress.h"
 
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -353,57 +352,19 @@ TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   EXPECT_EQ(progress.evaluations().evaluation()->loss, 2);
 }
 
-TEST_F(JobProgressTest, AddsUpTheNamedResultsOfTheEvaluation) {
+TEST_F(JobProgressTest, ShowsTheNamedResultsOfTheEvaluation) {
   JobProgress progress = Make(/*servers=*/1);
-  EvaluationReport pieces[] = {Piece(4, 0), Piece(4, 1)};
-  const auto add = [](const char* name, double sum, double count,
-                      EvaluationReport* report) {
-    MetricSum* const metric = report->add_metric();
-    metric->set_name(name);
-    metric->set_sum(sum);
-    metric->set_count(count);
-  };
-  add("f1", 3, 4, &pieces[0]);
-  add("f1", 1, 4, &pieces[1]);
-  add("never", 1, 0, &pieces[1]);
-  EXPECT_FALSE(*progress.AddEvaluation(pieces[1], At(5)));
-  EXPECT_TRUE(*progress.AddEvaluation(pieces[0], At(6)));
-  const std::map<std::string, double> expected = {{"f1", 0.5}, {"never", 0}};
-  EXPECT_EQ(progress.evaluations().evaluation()->metrics, expected);
+  EvaluationReport piece = Piece(4, 0);
+  MetricSum* const metric = piece.add_metric();
+  metric->set_name("f1");
+  metric->set_sum(3);
+  metric->set_count(6);
+  EXPECT_FALSE(*progress.AddEvaluation(piece, At(5)));
+  EXPECT_TRUE(*progress.AddEvaluation(Piece(4, 1), At(6)));
   const std::vector<nlohmann::json> lines = Lines(&progress);
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0]["evaluation_f1"], 0.5);
   EXPECT_EQ(StatusOf(progress).evaluation_metric().at("f1"), 0.5);
-  // A job that resumes knows them.
-  JobState state;
-  progress.evaluations().Save(&state);
-  EXPECT_EQ(state.evaluation_metric().at("f1"), 0.5);
-}
-
-TEST_F(JobProgressTest, RefusesWrongNamesOfResults) {
-  JobProgress progress = Make(/*servers=*/1);
-  for (const std::string& name :
-       {std::string(), std::string("loss"), std::string("1st"),
-        std::string("a b"), std::string(65, 'x')}) {
-    EvaluationReport report = Piece(4, 0);
-    report.add_metric()->set_name(name);
-    EXPECT_THAT(
-        progress.AddEvaluation(report, At(0)),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("metric '")))
-        << name;
-  }
-  EvaluationReport twice = Piece(4, 0);
-  twice.add_metric()->set_name("f1");
-  twice.add_metric()->set_name("f1");
-  EXPECT_THAT(progress.AddEvaluation(twice, At(0)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EvaluationReport many = Piece(4, 0);
-  for (int i = 0; i < 65; ++i) {
-    many.add_metric()->set_name(absl::StrCat("m", i));
-  }
-  EXPECT_THAT(progress.AddEvaluation(many, At(0)),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(progress.evaluations().MissingPiece(4), 0);
 }
 
 TEST_F(JobProgressTest, RefusesEvaluationsThatAreNotDueAndMixesNoVersions) {
