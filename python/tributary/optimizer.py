@@ -105,7 +105,8 @@ class Optimizer(torch.optim.Optimizer):
         self._use(rule[0] if isinstance(rule, (tuple, list)) else rule)
         self._options = [_options_of(group) for group in self.param_groups]
         self._rates = _StatedRates(self)
-        self._losses: list[torch.Tensor] = []
+        # What backward was called for, and the factor of each, if it is a product.
+        self._losses: list[tuple[torch.Tensor, Any]] = []
         self._opt_called = True  # Schedulers count the steps of the job.
         _thread.optimizer = self
         _record_losses()
@@ -180,7 +181,7 @@ class Optimizer(torch.optim.Optimizer):
             return loss
         scale = self._gradient_scale(scaler)
         value = float(loss) if loss is not None else \
-            float(sum(losses)) * scale if losses else None
+            self._sum_of(losses, scaler) if losses else None
         batch = self._batch
         self._scheduler_steps.before(batch)
         self._rates.state(batch)
@@ -205,7 +206,7 @@ class Optimizer(torch.optim.Optimizer):
             group.update({name: value for name, value in saved.items() if name != 'params'})
 
     def _gradient_scale(self, scaler: Any) -> float:
-        """Returns by what the gradients, and the losses, must be multiplied."""
+        """Returns by what the gradients must be multiplied."""
         found = getattr(self, 'found_inf', None)
         grad_scale = getattr(self, 'grad_scale', None)
         if scaler is not None:  # Of PyTorch before 2.0.
@@ -217,6 +218,14 @@ class Optimizer(torch.optim.Optimizer):
                         'on_nonfinite: SKIP in the job, so that all workers skip the '
                         'step')
         return 1.0 if grad_scale is None else 1.0 / float(grad_scale)
+
+    def _sum_of(self, losses: list[tuple[torch.Tensor, Any]], scaler: Any) -> float:
+        """Returns the sum of what `backward` was called for, without the scale of a
+        GradScaler, which has multiplied each by it."""
+        if scaler is None and not hasattr(self, 'found_inf'):
+            return float(sum(loss for loss, _ in losses))
+        return sum(float(loss) / (1.0 if scale is None else float(scale))
+                   for loss, scale in losses)
 
     def _advance(self) -> None:
         self._batch = None  # If there is an error.
@@ -333,7 +342,8 @@ def _record_losses() -> None:
     def backward(self: torch.Tensor, *arguments: Any, **keywords: Any) -> None:
         optimizer = getattr(_thread, 'optimizer', None)
         if optimizer is not None and self.numel() == 1 and not optimizer.done:
-            optimizer._losses.append(self.detach())
+            optimizer._losses.append(
+                (self.detach(), getattr(self.grad_fn, '_saved_other', None)))
         original(self, *arguments, **keywords)
 
     torch.Tensor.backward = backward

@@ -47,6 +47,23 @@ class OptimizerTest(support.JobTest):
         self.check_equals_pytorch('closure')
         self.assertGreater(self.losses()[0], 0.1)
 
+    def test_a_scaler_of_gradients_changes_neither_weights_nor_losses(self):
+        import torch
+        if not hasattr(torch.amp, 'GradScaler'):
+            self.skipTest('needs PyTorch 2.3 or newer, whose GradScaler works on CPUs')
+        digests, losses = set(), []
+        for enabled in (False, True):
+            job = self.write_job('job', support.external_job(
+                {'enabled': enabled}, samples=8,
+                more='optimizer { sgd { learning_rate: 0.1 } } batch { global: 8 '
+                     'micro_batches: 1 } steps: 10 on_nonfinite: SKIP'))
+            run = f'scaled{enabled}'
+            digests.add(self.train(run, job, os.path.join(support.WORKERS, 'scaled.py'))
+                        ['weights_sha256'])
+            losses.append(tributary.read_metrics(os.path.join(self.folder, run))['loss'])
+        self.assertEqual(len(digests), 1)
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+
     def test_two_workers_complete_the_job(self):
         summary = self.train('run', self.job('loss', micro_batches=4), LOOP, workers=2)
         self.assertEqual((summary['status'], summary['steps']), ('done', 40))
