@@ -29,6 +29,17 @@ struct DataInfo {
   int64_t vocabulary = 0;
   int64_t token_types = 0;
   bool token_labels = false;
+  // Number of elements of the vector of each feature of JobSpec.sparse, in the
+  // order of the features. Empty in jobs without tables.
+  std::vector<int64_t> vector_dims;
+};
+
+// The keys of one feature of JobSpec.sparse in a set of samples.
+struct FeatureKeys {
+  std::vector<uint64_t> keys;  // Sample by sample.
+  // The keys of sample i are [ends[i - 1], ends[i]) of `keys`, where ends[-1]
+  // stands for 0.
+  std::vector<int64_t> ends;
 };
 
 // The label of padding, and of tokens that a model does not predict; see Batch.
@@ -71,6 +82,13 @@ struct Batch {
   // at least 1, [samples].
   std::vector<int32_t> token_types;
   std::vector<int32_t> lengths;
+  // For each feature of JobSpec.sparse, in the order of the features: what the
+  // data set has read. Empty in jobs without tables.
+  std::vector<FeatureKeys> feature_keys;
+  // Inputs, [samples, sum of DataInfo::vector_dims]: for each sample, the
+  // vectors of all features, which follow from the rows of the keys. Not set by
+  // data sets.
+  std::vector<float> vectors;
 };
 
 }  // namespace tributary
