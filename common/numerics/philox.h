@@ -23,6 +23,7 @@ enum class RandomPurpose : uint32_t {
   kMadeUpData = 6,
   kMasking = 7,
   kAugmentation = 8,
+  kRowValues = 10,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

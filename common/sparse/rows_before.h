@@ -1,0 +1,72 @@
+// Earlier values of the rows that steps have changed.
+#ifndef TRIBUTARY_COMMON_SPARSE_ROWS_BEFORE_H_
+#define TRIBUTARY_COMMON_SPARSE_ROWS_BEFORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/buffer_pool.h"
+#include "common/sparse/row_gradients.h"
+
+namespace tributary {
+
+// The values that rows had before one step changed or removed them.
+class RowsBefore {
+ public:
+  // `gradients` are those of the step. Values are written to `buffer`, which
+  // has space for a row of `dim` values for each key. Before the rows are read,
+  // the caller writes the values of each row that existed, and calls Existed.
+  RowsBefore(std::shared_ptr<const RowGradients> gradients, Buffer buffer,
+             int dim)
+      : gradients_(std::move(gradients)),
+        values_(std::move(buffer)),
+        dim_(dim),
+        existed_(gradients_->keys.size()) {}
+
+  float* values(int64_t place) { return values_.get() + place * dim_; }
+  // Records that the key number `place` of the gradients had a row.
+  void Existed(int64_t place) { existed_[place] = true; }
+  // Records the values of a row that the step has removed without a gradient.
+  void AddRemoved(uint64_t key, const float* values);
+  // Call after the last call of AddRemoved.
+  void Finish();
+
+  enum class State {
+    kUnchanged,  // The step left the key as it was.
+    kAbsent,     // The key had no row before the step.
+    kPresent,    // The key had a row before the step.
+  };
+  // Finds keys in ascending order.
+  class Reader {
+   public:
+    explicit Reader(const RowsBefore* rows) : rows_(rows) {}
+    // Returns the state of `key`, which is above the key of the previous call,
+    // and sets `*values` to the values of its row if it is kPresent.
+    State Find(uint64_t key, const float** values);
+
+   private:
+    const RowsBefore* rows_;
+    size_t place_ = 0;    // In gradients_->keys.
+    size_t removed_ = 0;  // In removed_keys_.
+  };
+
+  // Returns how many floats the buffer of the constructor has at least.
+  int64_t elements() const { return gradients_->rows() * dim_; }
+  // Takes this buffer, to use it again.
+  Buffer TakeBuffer() { return std::move(values_); }
+
+ private:
+  const std::shared_ptr<const RowGradients> gradients_;
+  Buffer values_;
+  const int dim_;
+  std::vector<bool> existed_;
+  std::vector<uint64_t> removed_keys_;  // Ascending after Finish.
+  std::vector<float> removed_values_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_SPARSE_ROWS_BEFORE_H_

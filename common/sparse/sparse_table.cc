@@ -1,0 +1,454 @@
+#include "common/sparse/sparse_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/numerics/flush_denormals.h"
+#include "common/sparse/key_hash.h"
+
+namespace tributary {
+namespace {
+
+// Looks up keys in three stages, so that the cache misses of many keys overlap:
+// loads the line of the index, then the row, and then calls
+// visit(place, hash, bucket).
+template <typename BucketOf, typename Visit>
+void ForEachKey(absl::Span<const uint64_t> keys, int64_t row_bytes,
+                const BucketOf& bucket_of, const Visit& visit) {
+  // Long enough for a miss of each stage, and few enough lines for the cache.
+  constexpr int64_t kAhead = 12;
+  constexpr int64_t kRing = 32;
+  struct Search {
+    uint64_t hash;
+    decltype(bucket_of(uint64_t{})) bucket;
+  };
+  Search ring[kRing];
+  const auto count = static_cast<int64_t>(keys.size());
+  for (int64_t i = 0; i < count + 2 * kAhead; ++i) {
+    if (i < count) {
+      Search& search = ring[i % kRing];
+      search.hash = KeyHash(keys[i]);
+      search.bucket = bucket_of(search.hash);
+      search.bucket->rows.Prefetch(search.hash);
+    }
+    if (const int64_t j = i - kAhead; j >= 0 && j < count) {
+      const Search& search = ring[j % kRing];
+      const auto* row = reinterpret_cast<const char*>(
+          search.bucket->rows.Candidate(search.hash));
+      if (row != nullptr) {
+        for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+          __builtin_prefetch(row + byte, /*rw=*/1);
+        }
+        __builtin_prefetch(row + row_bytes - 1, /*rw=*/1);
+      }
+    }
+    if (const int64_t j = i - 2 * kAhead; j >= 0) {
+      const Search& search = ring[j % kRing];
+      visit(j, search.hash, search.bucket);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
+    const Options& options) {
+  TRIBUTARY_ASSIGN_OR_RETURN(RowRule rule, RowRule::Create(options.spec));
+  return std::unique_ptr<SparseTable>(
+      new SparseTable(options, std::move(rule)));
+}
+
+SparseTable::SparseTable(const Options& options, RowRule rule)
+    : options_(options),
+      rule_(std::move(rule)),
+      layout_({options.spec.dim(), rule_.StateElements(options.spec.dim())}),
+      initial_(options.spec, options.seed),
+      version_(options.version),
+      memory_(layout_.bytes() * RowBucket::kSlabRows,
+              options.spec.memory_bytes()),
+      bucket_of_(options.spec.buckets()) {
+  for (const int bucket : buckets()) {
+    buckets_.push_back(std::make_unique<Bucket>(layout_.bytes(), &memory_));
+    bucket_of_[bucket] = buckets_.back().get();
+  }
+}
+
+std::vector<int> SparseTable::buckets() const {
+  std::vector<int> buckets;
+  for (int bucket = options_.shard; bucket < options_.spec.buckets();
+       bucket += options_.servers) {
+    buckets.push_back(bucket);
+  }
+  return buckets;
+}
+
+absl::Status SparseTable::CheckKeys(absl::Span<const uint64_t> keys) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0 && keys[i] <= keys[i - 1]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "keys of table '", spec().name(), "' are not ascending: ", keys[i],
+          " follows ", keys[i - 1]));
+    }
+    const int bucket = BucketOfHash(KeyHash(keys[i]), spec().buckets());
+    if (ServerOfBucket(bucket, options_.servers) != options_.shard) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "key ", keys[i], " of table '", spec().name(), "' belongs to server ",
+          ServerOfBucket(bucket, options_.servers), ", not to server ",
+          options_.shard));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t SparseTable::version() const {
+  absl::ReaderMutexLock lock(&mu_);
+  return version_;
+}
+
+void SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
+                             float* values) const {
+  ForEachKey(
+      keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
+      [&](int64_t place, uint64_t hash, const Bucket* bucket) {
+        float* const to = values + place * layout_.dim;
+        const RowHeader* const row = bucket->rows.Find(keys[place], hash);
+        if (row == nullptr) {
+          initial_.Write(keys[place], to);
+        } else {
+          std::copy_n(RowValues(row), layout_.dim, to);
+        }
+      });
+}
+
+absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
+                               float* values) const {
+  absl::ReaderMutexLock lock(&mu_);
+  const int64_t age = version_ - version;
+  if (age < 0 || age > static_cast<int64_t>(before_.size())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "table '", spec().name(), "' is at version ", version_, " and has ",
+        before_.size(), " versions before it, but not version ", version));
+  }
+  ReadNewest(keys, values);
+  // The first later step that has changed a row knows its values.
+  std::vector<RowsBefore::Reader> steps;
+  for (int64_t i = age - 1; i >= 0; --i) steps.emplace_back(before_[i].get());
+  if (steps.empty()) return absl::OkStatus();
+  for (size_t place = 0; place < keys.size(); ++place) {
+    float* const to = values + static_cast<int64_t>(place) * layout_.dim;
+    for (RowsBefore::Reader& step : steps) {
+      const float* old = nullptr;
+      const RowsBefore::State state = step.Find(keys[place], &old);
+      if (state == RowsBefore::State::kUnchanged) continue;
+      if (state == RowsBefore::State::kAbsent) {
+        initial_.Write(keys[place], to);
+      } else {
+        std::copy_n(old, layout_.dim, to);
+      }
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool SparseTable::Admit(uint64_t key, int64_t step, Bucket* bucket) {
+  const int64_t wanted = spec().admission().min_count();
+  if (wanted <= 1) return true;
+  const auto [found, added] = bucket->candidates.try_emplace(key);
+  BucketRows::Candidate& candidate = found->second;
+  candidate.key = key;
+  candidate.last_step = static_cast<uint32_t>(step);
+  MarkCandidate(key, bucket);
+  if (++candidate.steps < wanted) return false;
+  bucket->candidates.erase(found);
+  return true;
+}
+
+void SparseTable::MarkChanged(RowHeader* row, Bucket* bucket) const {
+  if (!options_.records_changes || (row->flags & RowHeader::kChanged) != 0) {
+    return;
+  }
+  row->flags |= RowHeader::kChanged;
+  bucket->changed.push_back(row);
+}
+
+void SparseTable::MarkCandidate(uint64_t key, Bucket* bucket) const {
+  if (options_.records_changes) bucket->changed_candidates.insert(key);
+}
+
+RowHeader* SparseTable::Insert(uint64_t key, uint64_t hash, Bucket* bucket) {
+  RowHeader* const row = bucket->rows.Insert(key, hash);
+  if (row == nullptr) return nullptr;
+  std::fill_n(RowValues(row) + layout_.dim, layout_.state, 0.f);
+  return row;
+}
+
+absl::Status SparseTable::Full(const Bucket& bucket) const {
+  const std::string path = absl::StrCat("table '", spec().name(), "': ");
+  if (bucket.rows.size() >= RowBucket::kMaxRows) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, "a bucket has ", bucket.rows.size(),
+                     " rows; set more `buckets` in the job's sparse.table"));
+  }
+  if (spec().memory_bytes() > 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, "the rows of this server do not fit into memory_bytes (",
+        spec().memory_bytes(),
+        "); set a larger memory_bytes, a capacity, expiry or disk in the job's "
+        "sparse.table, or use more servers"));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(path,
+                   "no memory for more rows; set a capacity, expiry, or "
+                   "memory_bytes and disk in the job's sparse.table, or use "
+                   "more servers"));
+}
+
+absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
+                                const RowsUpdate& update) {
+  const FlushDenormals flush;
+  absl::MutexLock lock(&mu_);
+  const int64_t step = version_;
+  const RowStep rule =
+      rule_.At(step, update.gradient_scale, update.rate_factor);
+  const int64_t elements = sum->rows() * layout_.dim;
+  if (spare_ == nullptr || spare_elements_ < elements) {
+    // Somewhat larger, because the numbers of rows of steps differ little.
+    spare_elements_ = elements + elements / 8;
+    spare_ = AllocateBuffer(spare_elements_);
+  }
+  auto before =
+      std::make_unique<RowsBefore>(sum, std::move(spare_), layout_.dim);
+  absl::Status status;
+  ForEachKey(
+      sum->keys, layout_.bytes(),
+      [this](uint64_t hash) { return BucketOf(hash); },
+      [&](int64_t place, uint64_t hash, Bucket* bucket) {
+        const uint64_t key = sum->keys[place];
+        RowHeader* row = bucket->rows.Find(key, hash);
+        if (row != nullptr) {
+          before->Existed(place);
+        } else {
+          if (!status.ok() || !Admit(key, step, bucket)) return;
+          row = Insert(key, hash, bucket);
+          if (row == nullptr) {
+            status = Full(*bucket);
+            return;
+          }
+          initial_.Write(key, RowValues(row));
+        }
+        MarkChanged(row, bucket);
+        row->last_step = static_cast<uint32_t>(step);
+        float* const values = RowValues(row);
+        rule.Update(sum->values.get() + place * layout_.dim, layout_.dim,
+                    values, values + layout_.dim, before->values(place));
+      });
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  RemoveOld(step, before.get());
+  Advance(std::move(before));
+  return absl::OkStatus();
+}
+
+void SparseTable::Skip() {
+  absl::MutexLock lock(&mu_);
+  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
+                                             nullptr, layout_.dim);
+  RemoveOld(version_, before.get());
+  Advance(std::move(before));
+}
+
+void SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
+  before->Finish();
+  before_.push_front(std::move(before));
+  if (static_cast<int>(before_.size()) >= options_.versions) {
+    const int64_t elements = before_.back()->elements();
+    if (spare_ == nullptr || elements > spare_elements_) {
+      spare_elements_ = elements;
+      spare_ = before_.back()->TakeBuffer();
+    }
+    before_.pop_back();
+  }
+  ++version_;
+}
+
+void SparseTable::RemoveOld(int64_t step, RowsBefore* before) {
+  const int64_t unused = spec().expiry().unused_steps();
+  const int64_t buckets = spec().buckets();
+  const int64_t most =
+      spec().capacity() == 0 ? 0 : (spec().capacity() + buckets - 1) / buckets;
+  if (unused == 0 && most == 0) return;
+  std::vector<std::pair<uint32_t, uint64_t>> old;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket* const bucket = buckets_[i].get();
+    const int64_t number =
+        options_.shard + static_cast<int64_t>(i) * options_.servers;
+    if (unused > 0 && (step + 1) % unused == number % unused) {
+      const auto expired = [&](int64_t last) { return last + unused <= step; };
+      old.clear();
+      bucket->rows.ForEach([&](const RowHeader* row) {
+        if (expired(row->last_step)) old.push_back({row->last_step, row->key});
+      });
+      for (const auto& [last, key] : old) RemoveRow(key, step, bucket, before);
+      for (auto next = bucket->candidates.begin();
+           next != bucket->candidates.end();) {
+        const auto candidate = next++;
+        if (!expired(candidate->second.last_step)) continue;
+        MarkCandidate(candidate->first, bucket);
+        bucket->candidates.erase(candidate);
+      }
+    }
+    if (most > 0 && bucket->rows.size() > most) {
+      old.clear();
+      bucket->rows.ForEach([&](const RowHeader* row) {
+        old.push_back({row->last_step, row->key});
+      });
+      const int64_t surplus = bucket->rows.size() - (most - most / 8);
+      std::nth_element(old.begin(), old.begin() + surplus, old.end());
+      for (int64_t row = 0; row < surplus; ++row) {
+        RemoveRow(old[row].second, step, bucket, before);
+      }
+    }
+  }
+}
+
+void SparseTable::RemoveRow(uint64_t key, int64_t step, Bucket* bucket,
+                            RowsBefore* before) {
+  const uint64_t hash = KeyHash(key);
+  const RowHeader* const row = bucket->rows.Find(key, hash);
+  // `before` contains the rows of the step's gradients already.
+  if (row->last_step != step) before->AddRemoved(key, RowValues(row));
+  if (options_.records_changes) bucket->removed.push_back(key);
+  bucket->rows.Remove(key, hash);
+}
+
+SparseTable::Size SparseTable::size() const {
+  absl::ReaderMutexLock lock(&mu_);
+  Size size;
+  size.bytes = memory_.bytes();
+  for (const auto& bucket : buckets_) {
+    size.rows += bucket->rows.size();
+    size.bytes += bucket->rows.index_bytes();
+  }
+  return size;
+}
+
+void SparseTable::CopyRow(const RowHeader& row, BucketRows* rows) const {
+  rows->keys.push_back(row.key);
+  rows->last_steps.push_back(row.last_step);
+  const float* const values = RowValues(&row);
+  rows->values.insert(rows->values.end(), values, values + layout_.floats());
+}
+
+SparseTable::Changes SparseTable::TakeChanges() {
+  absl::MutexLock lock(&mu_);
+  Changes changes;
+  changes.version = version_;
+  const auto by_key = [](const RowHeader* a, const RowHeader* b) {
+    return a->key < b->key;
+  };
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket* const bucket = buckets_[i].get();
+    BucketRows rows;
+    rows.bucket = options_.shard + static_cast<int>(i) * options_.servers;
+    rows.removed.swap(bucket->removed);
+    std::sort(rows.removed.begin(), rows.removed.end());
+    rows.removed.erase(std::unique(rows.removed.begin(), rows.removed.end()),
+                       rows.removed.end());
+    std::vector<RowHeader*> changed;
+    changed.swap(bucket->changed);
+    // A removed row, and one whose memory has another row now, is in the list,
+    // too.
+    for (RowHeader* const row : changed) row->flags &= ~RowHeader::kChanged;
+    changed.erase(std::remove_if(changed.begin(), changed.end(),
+                                 [](const RowHeader* row) {
+                                   return (row->flags & RowHeader::kFree) != 0;
+                                 }),
+                  changed.end());
+    std::sort(changed.begin(), changed.end(), by_key);
+    for (const RowHeader* const row : changed) CopyRow(*row, &rows);
+    for (const uint64_t key : bucket->changed_candidates) {
+      const auto found = bucket->candidates.find(key);
+      rows.candidates.push_back(found == bucket->candidates.end()
+                                    ? BucketRows::Candidate{key, 0, 0}
+                                    : found->second);
+    }
+    bucket->changed_candidates.clear();
+    SortCandidates(&rows);
+    if (!rows.removed.empty() || !rows.keys.empty() ||
+        !rows.candidates.empty()) {
+      changes.buckets.push_back(std::move(rows));
+    }
+  }
+  return changes;
+}
+
+void SparseTable::SortCandidates(BucketRows* rows) {
+  std::sort(rows->candidates.begin(), rows->candidates.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+}
+
+SparseTable::BucketRows SparseTable::ReadBucket(int bucket) const {
+  absl::ReaderMutexLock lock(&mu_);
+  const Bucket* const from = bucket_of_[bucket];
+  BucketRows rows;
+  rows.bucket = bucket;
+  std::vector<const RowHeader*> all;
+  from->rows.ForEach([&](const RowHeader* row) { all.push_back(row); });
+  std::sort(all.begin(), all.end(), [](const RowHeader* a, const RowHeader* b) {
+    return a->key < b->key;
+  });
+  rows.keys.reserve(all.size());
+  rows.last_steps.reserve(all.size());
+  rows.values.reserve(all.size() * layout_.floats());
+  for (const RowHeader* const row : all) CopyRow(*row, &rows);
+  for (const auto& [key, candidate] : from->candidates) {
+    rows.candidates.push_back(candidate);
+  }
+  SortCandidates(&rows);
+  return rows;
+}
+
+absl::Status SparseTable::Restore(const BucketRows& rows) {
+  absl::MutexLock lock(&mu_);
+  const auto check = [&](uint64_t key) {
+    const int bucket = BucketOfHash(KeyHash(key), spec().buckets());
+    return bucket == rows.bucket && bucket_of_[bucket] != nullptr
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(
+                     absl::StrCat("key ", key, " of table '", spec().name(),
+                                  "' belongs to bucket ", bucket, " of server ",
+                                  ServerOfBucket(bucket, options_.servers),
+                                  ", not to bucket ", rows.bucket,
+                                  " of server ", options_.shard));
+  };
+  for (const uint64_t key : rows.removed) {
+    TRIBUTARY_RETURN_IF_ERROR(check(key));
+    bucket_of_[rows.bucket]->rows.Remove(key, KeyHash(key));
+  }
+  for (size_t i = 0; i < rows.keys.size(); ++i) {
+    const uint64_t key = rows.keys[i];
+    TRIBUTARY_RETURN_IF_ERROR(check(key));
+    Bucket* const bucket = bucket_of_[rows.bucket];
+    const uint64_t hash = KeyHash(key);
+    RowHeader* row = bucket->rows.Find(key, hash);
+    if (row == nullptr) row = Insert(key, hash, bucket);
+    if (row == nullptr) return Full(*bucket);
+    row->last_step = rows.last_steps[i];
+    std::copy_n(rows.values.data() + static_cast<int64_t>(i) * layout_.floats(),
+                layout_.floats(), RowValues(row));
+  }
+  for (const BucketRows::Candidate& candidate : rows.candidates) {
+    TRIBUTARY_RETURN_IF_ERROR(check(candidate.key));
+    Bucket* const bucket = bucket_of_[rows.bucket];
+    if (candidate.steps == 0) {
+      bucket->candidates.erase(candidate.key);
+    } else {
+      bucket->candidates[candidate.key] = candidate;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

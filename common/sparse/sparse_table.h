@@ -1,0 +1,210 @@
+// A server's part of a table of embeddings.
+#ifndef TRIBUTARY_COMMON_SPARSE_SPARSE_TABLE_H_
+#define TRIBUTARY_COMMON_SPARSE_SPARSE_TABLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
+#include "common/sparse/initial_rows.h"
+#include "common/sparse/row_bucket.h"
+#include "common/sparse/row_gradients.h"
+#include "common/sparse/row_layout.h"
+#include "common/sparse/row_rule.h"
+#include "common/sparse/rows_before.h"
+#include "common/sparse/slab_memory.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// The parameters of a step that are the same for all tables.
+struct RowsUpdate {
+  // The gradient of a row is the sum of its gradients times this scale.
+  float gradient_scale = 1;
+  // Factor of the learning rates of the tables' rules.
+  double rate_factor = 1;
+};
+
+// The rows of those buckets of a table that belong to one server, in the newest
+// version and in some versions before it. Version v is the state after v steps.
+//
+// Everything that depends on more than one key, such as which rows are removed,
+// is decided within a bucket, by steps and keys. So the rows do not depend on
+// the number of servers. A key without a row has initial values, a function of
+// the seed, the table's name, the key and the column; reading does not create
+// rows. A key gets a row in the first step whose gradient contains the key and
+// in which it is admitted (AdmissionSpec); the step changes the row.
+//
+// A worker may need an older version than the newest: it computes a step for
+// another worker that was lost, after this server has received all gradients of
+// the step but another server has not. So Apply keeps the values of the rows
+// that it changes (RowsBefore), and Read returns any of the last
+// Options::versions versions.
+//
+// Thread-safe. Reads run at the same time; updates run alone.
+class SparseTable {
+ public:
+  struct Options {
+    SparseTableSpec spec;  // Valid.
+    uint64_t seed = 0;     // The job's.
+    int shard = 0;
+    int servers = 1;
+    // The version of the table, which is empty. 0 unless the rows of a
+    // checkpoint are added.
+    int64_t version = 0;
+    // How many versions can be read, including the newest one.
+    int versions = 2;
+    // True: TakeChanges will be called.
+    bool records_changes = false;
+  };
+  // Returns the errors of RowRule::Create.
+  static absl::StatusOr<std::unique_ptr<SparseTable>> Create(
+      const Options& options);
+
+  const SparseTableSpec& spec() const { return options_.spec; }
+  int dim() const { return layout_.dim; }
+  const RowRule& rule() const { return rule_; }
+
+  // Returns InvalidArgument unless the keys are ascending, without duplicates,
+  // and belong to buckets of this server.
+  absl::Status CheckKeys(absl::Span<const uint64_t> keys) const;
+
+  int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Writes the values of the rows of `keys`, for which CheckKeys returns OK, to
+  // `values`, [keys, dim]. Returns FailedPrecondition if the table does not
+  // have this version (any more).
+  absl::Status Read(int64_t version, absl::Span<const uint64_t> keys,
+                    float* values) const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Applies one step with the sum of the batch's gradients, whose keys pass
+  // CheckKeys: the version increases by one. Returns ResourceExhausted, with a
+  // message that says which field of the job to change, if the rows do not fit
+  // into memory or a bucket; rows of the step may then be missing, and the
+  // table must not be used any more.
+  absl::Status Apply(std::shared_ptr<const RowGradients> sum,
+                     const RowsUpdate& update) ABSL_LOCKS_EXCLUDED(mu_);
+  // Counts a step that changes nothing: one whose gradient is skipped.
+  void Skip() ABSL_LOCKS_EXCLUDED(mu_);
+
+  struct Size {
+    int64_t rows = 0;
+    int64_t bytes = 0;  // Of the memory for rows and their index.
+  };
+  Size size() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // What checkpoints contain of a bucket: rows and removed rows, or only those
+  // that have changed since an earlier checkpoint.
+  struct BucketRows {
+    // A key without a row that waits for admission; see AdmissionSpec.
+    struct Candidate {
+      uint64_t key = 0;
+      int64_t steps = 0;  // In how many steps the key has occurred.
+      uint32_t last_step = 0;
+    };
+    int bucket = 0;
+    // Keys that have lost their row. They may have a new one.
+    std::vector<uint64_t> removed;
+    // The keys of the rows, and the last steps whose gradient contained them.
+    std::vector<uint64_t> keys;
+    std::vector<uint32_t> last_steps;
+    // [rows, dim + state].
+    std::vector<float> values;
+    // Replaces the candidate with the same key; steps = 0 removes it.
+    std::vector<Candidate> candidates;
+  };
+  struct Changes {
+    int64_t version = 0;
+    std::vector<BucketRows>
+        buckets;  // Ascending; those without changes omitted.
+  };
+  // Copies what has changed since the last call, or since the table was empty.
+  // Keys are ascending in each list. Needs Options::records_changes.
+  Changes TakeChanges() ABSL_LOCKS_EXCLUDED(mu_);
+  // Applies changes of this table or of others with the same buckets, whose
+  // rows belong to this server, without a step. `rows` must be valid: as many
+  // last_steps and values as keys. Returns InvalidArgument, naming the key, if
+  // a key does not belong to the bucket, and ResourceExhausted like Apply.
+  absl::Status Restore(const BucketRows& rows) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the buckets of this server, ascending.
+  std::vector<int> buckets() const;
+  // Returns all rows of a bucket of this server, in the order of their keys.
+  BucketRows ReadBucket(int bucket) const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  struct Bucket {
+    Bucket(int64_t row_bytes, SlabMemory* memory) : rows(row_bytes, memory) {}
+
+    RowBucket rows;
+    // The candidates of AdmissionSpec.
+    absl::flat_hash_map<uint64_t, BucketRows::Candidate> candidates;
+    // What TakeChanges returns.
+    std::vector<RowHeader*> changed;
+    std::vector<uint64_t> removed;
+    absl::flat_hash_set<uint64_t> changed_candidates;
+  };
+
+  SparseTable(const Options& options, RowRule rule);
+
+  // Returns the bucket of the key with this hash; null if it belongs to another
+  // server.
+  Bucket* BucketOf(uint64_t hash) const {
+    return bucket_of_[BucketOfHash(hash, options_.spec.buckets())];
+  }
+  // Writes the values of the newest version.
+  void ReadNewest(absl::Span<const uint64_t> keys, float* values) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Returns whether `key`, which has no row, gets one in `step`.
+  bool Admit(uint64_t key, int64_t step, Bucket* bucket);
+  // Marks a row as changed.
+  void MarkChanged(RowHeader* row, Bucket* bucket) const;
+  void MarkCandidate(uint64_t key, Bucket* bucket) const;
+  // Adds a row with state 0, whose values are not set. Returns null if it does
+  // not fit.
+  RowHeader* Insert(uint64_t key, uint64_t hash, Bucket* bucket)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static void SortCandidates(BucketRows* rows);
+  // Copies a row to the end of `*rows`.
+  void CopyRow(const RowHeader& row, BucketRows* rows) const;
+  // Removes the rows that expire in `step`, and those above the capacity.
+  void RemoveOld(int64_t step, RowsBefore* before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RemoveRow(uint64_t key, int64_t step, Bucket* bucket, RowsBefore* before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends a step whose changes are in `before`.
+  void Advance(std::unique_ptr<RowsBefore> before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the error of a table that is full.
+  absl::Status Full(const Bucket& bucket) const;
+
+  const Options options_;
+  const RowRule rule_;
+  const RowLayout layout_;
+  const InitialRows initial_;
+
+  mutable absl::Mutex mu_;
+  int64_t version_ ABSL_GUARDED_BY(mu_);
+  SlabMemory memory_ ABSL_GUARDED_BY(mu_);
+  // This server's buckets, ascending; the objects are guarded by mu_.
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  // By number; null for the buckets of other servers.
+  std::vector<Bucket*> bucket_of_;
+  // Element i belongs to the step from version version_ - i - 1 to the next.
+  std::deque<std::unique_ptr<RowsBefore>> before_ ABSL_GUARDED_BY(mu_);
+  // A buffer for RowsBefore that is not in use, and how many floats it has.
+  Buffer spare_ ABSL_GUARDED_BY(mu_);
+  int64_t spare_elements_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_SPARSE_SPARSE_TABLE_H_

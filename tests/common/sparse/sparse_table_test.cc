@@ -1,0 +1,406 @@
+#include "common/sparse/sparse_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/sparse/initial_rows.h"
+#include "common/sparse/key_hash.h"
+#include "common/sparse/row_rule.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kDim = 5;
+constexpr uint64_t kSeed = 7;
+
+SparseTableSpec Spec() {
+  SparseTableSpec spec;
+  spec.set_name("ids");
+  spec.set_dim(kDim);
+  spec.set_buckets(8);
+  spec.mutable_adam()->set_learning_rate(0.1);
+  return spec;
+}
+
+// What a table must contain, without buckets' memory, servers or versions: one
+// map for each bucket.
+class ReferenceTable {
+ public:
+  struct Row {
+    std::vector<float> values, state;
+    int64_t last_step = 0;
+  };
+
+  explicit ReferenceTable(const SparseTableSpec& spec)
+      : spec_(spec),
+        rule_(RowRule::Create(spec).value()),
+        initial_(spec, kSeed),
+        buckets_(spec.buckets()) {}
+
+  void Apply(const RowGradients& sum) {
+    const RowStep rule = rule_.At(step_, /*gradient_scale=*/0.5f, 1);
+    for (int64_t i = 0; i < sum.rows(); ++i) {
+      const uint64_t key = sum.keys[i];
+      Bucket& bucket = buckets_[BucketOfHash(KeyHash(key), spec_.buckets())];
+      if (bucket.rows.count(key) == 0) {
+        auto& [count, last] = bucket.seen[key];
+        last = step_;
+        if (++count < spec_.admission().min_count()) continue;
+        bucket.seen.erase(key);
+        Row& row = bucket.rows[key];
+        row.values.resize(kDim);
+        initial_.Write(key, row.values.data());
+        row.state.resize(rule_.StateElements(kDim));
+      }
+      Row& row = bucket.rows[key];
+      row.last_step = step_;
+      float before[kDim];
+      rule.Update(sum.values.get() + i * kDim, kDim, row.values.data(),
+                  row.state.data(), before);
+    }
+    for (int b = 0; b < spec_.buckets(); ++b) RemoveOld(b);
+    ++step_;
+  }
+
+  std::vector<float> Read(uint64_t key) const {
+    const Bucket& bucket =
+        buckets_[BucketOfHash(KeyHash(key), spec_.buckets())];
+    const auto found = bucket.rows.find(key);
+    if (found != bucket.rows.end()) return found->second.values;
+    std::vector<float> values(kDim);
+    initial_.Write(key, values.data());
+    return values;
+  }
+
+  // Compares the rows of a bucket.
+  void Check(const SparseTable::BucketRows& rows) const {
+    const Bucket& bucket = buckets_[rows.bucket];
+    std::vector<uint64_t> keys;
+    std::vector<float> values;
+    for (const auto& [key, row] : bucket.rows) {
+      keys.push_back(key);
+      values.insert(values.end(), row.values.begin(), row.values.end());
+      values.insert(values.end(), row.state.begin(), row.state.end());
+    }
+    ASSERT_EQ(rows.keys, keys) << "bucket " << rows.bucket;
+    ASSERT_EQ(rows.values, values) << "bucket " << rows.bucket;
+    std::vector<std::tuple<uint64_t, int64_t, int64_t>> candidates, wanted;
+    for (const auto& candidate : rows.candidates) {
+      candidates.push_back(
+          {candidate.key, candidate.steps, candidate.last_step});
+    }
+    for (const auto& [key, seen] : bucket.seen) {
+      wanted.push_back({key, seen.first, seen.second});
+    }
+    ASSERT_EQ(candidates, wanted) << "bucket " << rows.bucket;
+  }
+
+  int64_t rows() const {
+    int64_t rows = 0;
+    for (const Bucket& bucket : buckets_) {
+      rows += static_cast<int64_t>(bucket.rows.size());
+    }
+    return rows;
+  }
+
+ private:
+  struct Bucket {
+    std::map<uint64_t, Row> rows;
+    std::map<uint64_t, std::pair<int64_t, int64_t>> seen;
+  };
+
+  void RemoveOld(int number) {
+    Bucket& bucket = buckets_[number];
+    const int64_t unused = spec_.expiry().unused_steps();
+    if (unused > 0 && (step_ + 1) % unused == number % unused) {
+      for (auto row = bucket.rows.begin(); row != bucket.rows.end();) {
+        row = step_ - row->second.last_step >= unused ? bucket.rows.erase(row)
+                                                      : std::next(row);
+      }
+      for (auto seen = bucket.seen.begin(); seen != bucket.seen.end();) {
+        seen = step_ - seen->second.second >= unused ? bucket.seen.erase(seen)
+                                                     : std::next(seen);
+      }
+    }
+    const auto most = static_cast<size_t>(
+        (spec_.capacity() + spec_.buckets() - 1) / spec_.buckets());
+    if (most == 0 || bucket.rows.size() <= most) return;
+    while (bucket.rows.size() > most - most / 8) {
+      const auto oldest =
+          std::min_element(bucket.rows.begin(), bucket.rows.end(),
+                           [](const auto& a, const auto& b) {
+                             return std::pair(a.second.last_step, a.first) <
+                                    std::pair(b.second.last_step, b.first);
+                           });
+      bucket.rows.erase(oldest);
+    }
+  }
+
+  const SparseTableSpec spec_;
+  const RowRule rule_;
+  const InitialRows initial_;
+  std::vector<Bucket> buckets_;
+  int64_t step_ = 0;
+};
+
+std::unique_ptr<SparseTable> MakeTable(const SparseTableSpec& spec, int shard,
+                                       int servers, int versions = 2,
+                                       int64_t version = 0) {
+  SparseTable::Options options;
+  options.spec = spec;
+  options.seed = kSeed;
+  options.shard = shard;
+  options.servers = servers;
+  options.versions = versions;
+  options.version = version;
+  options.records_changes = true;
+  return SparseTable::Create(options).value();
+}
+
+// The part of `keys` that belongs to a server.
+std::vector<uint64_t> KeysOf(const std::set<uint64_t>& keys,
+                             const SparseTableSpec& spec, int shard,
+                             int servers) {
+  std::vector<uint64_t> part;
+  for (const uint64_t key : keys) {
+    const int bucket = BucketOfHash(KeyHash(key), spec.buckets());
+    if (ServerOfBucket(bucket, servers) == shard) part.push_back(key);
+  }
+  return part;
+}
+
+// Gradients that depend on the key and the step only.
+std::shared_ptr<const RowGradients> GradientsOf(std::vector<uint64_t> keys,
+                                                int64_t step) {
+  auto gradients = std::make_shared<RowGradients>();
+  gradients->keys = std::move(keys);
+  gradients->values = AllocateBuffer(gradients->rows() * kDim);
+  for (int64_t i = 0; i < gradients->rows() * kDim; ++i) {
+    const uint64_t bits =
+        KeyHash(gradients->keys[i / kDim] * 31 +
+                static_cast<uint64_t>(step * kDim + i % kDim));
+    gradients->values.get()[i] = static_cast<float>(bits % 2001) * 1e-3f - 1;
+  }
+  return gradients;
+}
+
+RowsUpdate HalfScale() {
+  RowsUpdate update;
+  update.gradient_scale = 0.5f;
+  return update;
+}
+
+// The keys of a step: some of few, which occur often, and some of many.
+std::set<uint64_t> KeysOfStep(int64_t step) {
+  std::mt19937_64 random(step);
+  std::set<uint64_t> keys;
+  for (int i = 0; i < 40; ++i) {
+    keys.insert(KeyHash(random() % (i % 2 == 0 ? 30 : 3000)));
+  }
+  return keys;
+}
+
+struct Policy {
+  int64_t min_count, unused_steps, capacity;
+};
+
+class SparseTableTest : public testing::TestWithParam<Policy> {
+ protected:
+  SparseTableTest() : spec_(Spec()) {
+    const Policy policy = GetParam();
+    spec_.mutable_admission()->set_min_count(policy.min_count);
+    if (policy.unused_steps > 0) {
+      spec_.mutable_expiry()->set_unused_steps(policy.unused_steps);
+    }
+    spec_.set_capacity(policy.capacity);
+  }
+
+  SparseTableSpec spec_;
+};
+
+TEST_P(SparseTableTest, HasTheRowsOfTheReferenceForAnyNumberOfServers) {
+  constexpr int kSteps = 60;
+  for (const int servers : {1, 2, 3}) {
+    ReferenceTable reference(spec_);
+    std::vector<std::unique_ptr<SparseTable>> tables;
+    for (int shard = 0; shard < servers; ++shard) {
+      tables.push_back(MakeTable(spec_, shard, servers));
+    }
+    for (int step = 0; step < kSteps; ++step) {
+      const std::set<uint64_t> keys = KeysOfStep(step);
+      reference.Apply(*GradientsOf({keys.begin(), keys.end()}, step));
+      for (int shard = 0; shard < servers; ++shard) {
+        const auto part = KeysOf(keys, spec_, shard, servers);
+        ASSERT_TRUE(tables[shard]->CheckKeys(part).ok());
+        ASSERT_TRUE(
+            tables[shard]->Apply(GradientsOf(part, step), HalfScale()).ok());
+      }
+    }
+    int64_t rows = 0;
+    for (const auto& table : tables) {
+      rows += table->size().rows;
+      for (const int bucket : table->buckets()) {
+        reference.Check(table->ReadBucket(bucket));
+        if (HasFatalFailure()) return;
+      }
+    }
+    EXPECT_EQ(rows, reference.rows());
+    EXPECT_GT(rows, 0);
+  }
+}
+
+TEST_P(SparseTableTest, EarlierVersionsCanBeRead) {
+  constexpr int kVersions = 4;
+  const auto table = MakeTable(spec_, 0, 1, kVersions);
+  // All keys of all steps, with their values in each version.
+  std::set<uint64_t> all;
+  for (int step = 0; step < 40; ++step) all.merge(KeysOfStep(step));
+  const std::vector<uint64_t> keys(all.begin(), all.end());
+  std::vector<std::vector<float>> versions;
+  ReferenceTable reference(spec_);
+  for (int step = 0; step <= 40; ++step) {
+    std::vector<float> wanted;
+    for (const uint64_t key : keys) {
+      const std::vector<float> values = reference.Read(key);
+      wanted.insert(wanted.end(), values.begin(), values.end());
+    }
+    versions.push_back(wanted);
+    for (int version = 0; version <= step + 1; ++version) {
+      std::vector<float> values(keys.size() * kDim);
+      const absl::Status status = table->Read(version, keys, values.data());
+      if (version > step || version <= step - kVersions) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      } else {
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_EQ(values, versions[version]) << version << " at " << step;
+      }
+    }
+    const std::set<uint64_t> some = KeysOfStep(step);
+    const auto sum = GradientsOf({some.begin(), some.end()}, step);
+    reference.Apply(*sum);
+    ASSERT_TRUE(table->Apply(sum, HalfScale()).ok());
+  }
+}
+
+TEST_P(SparseTableTest, ChangesRestoreTheTableWithOtherServers) {
+  constexpr int kSteps = 50;
+  const auto source = MakeTable(spec_, 0, 1);
+  std::vector<SparseTable::Changes> changes;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::set<uint64_t> keys = KeysOfStep(step);
+    ASSERT_TRUE(
+        source
+            ->Apply(GradientsOf({keys.begin(), keys.end()}, step), HalfScale())
+            .ok());
+    if (step % 7 == 0 || step == kSteps - 1) {
+      changes.push_back(source->TakeChanges());
+      EXPECT_EQ(changes.back().version, step + 1);
+    }
+  }
+  EXPECT_TRUE(source->TakeChanges().buckets.empty());
+  for (int shard = 0; shard < 2; ++shard) {
+    const auto part = MakeTable(spec_, shard, 2, /*versions=*/2, kSteps);
+    for (const SparseTable::Changes& change : changes) {
+      for (const SparseTable::BucketRows& rows : change.buckets) {
+        if (ServerOfBucket(rows.bucket, 2) != shard) continue;
+        ASSERT_TRUE(part->Restore(rows).ok());
+      }
+    }
+    for (const int bucket : part->buckets()) {
+      const auto restored = part->ReadBucket(bucket);
+      const auto wanted = source->ReadBucket(bucket);
+      EXPECT_EQ(restored.keys, wanted.keys);
+      EXPECT_EQ(restored.last_steps, wanted.last_steps);
+      EXPECT_EQ(restored.values, wanted.values);
+      EXPECT_EQ(restored.candidates.size(), wanted.candidates.size());
+    }
+  }
+}
+
+TEST_P(SparseTableTest, ASkippedStepChangesNoRow) {
+  const auto table = MakeTable(spec_, 0, 1);
+  const std::vector<uint64_t> keys = {1, 2, 3};
+  ASSERT_TRUE(table->Apply(GradientsOf(keys, 0), HalfScale()).ok());
+  std::vector<float> before(keys.size() * kDim), after = before;
+  ASSERT_TRUE(table->Read(1, keys, before.data()).ok());
+  table->Skip();
+  ASSERT_TRUE(table->Read(2, keys, after.data()).ok());
+  EXPECT_EQ(before, after);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, SparseTableTest,
+                         testing::Values(Policy{1, 0, 0}, Policy{3, 0, 0},
+                                         Policy{1, 5, 0}, Policy{1, 0, 100},
+                                         Policy{2, 4, 120}));
+
+TEST(SparseTableErrorTest, RefusesKeysThatAreNotItsOwn) {
+  const auto table = MakeTable(Spec(), 0, 2);
+  std::set<uint64_t> some;
+  for (uint64_t key = 0; key < 100; ++key) some.insert(key);
+  const std::vector<uint64_t> own = KeysOf(some, Spec(), 0, 2);
+  const std::vector<uint64_t> other = KeysOf(some, Spec(), 1, 2);
+  const auto code = [&](std::vector<uint64_t> keys) {
+    return table->CheckKeys(keys).code();
+  };
+  EXPECT_EQ(code(own), absl::StatusCode::kOk);
+  EXPECT_EQ(code({other[0]}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({own[1], own[0]}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({own[0], own[0]}), absl::StatusCode::kInvalidArgument);
+
+  SparseTable::BucketRows rows;
+  rows.bucket = 0;
+  rows.removed = {other[0]};
+  EXPECT_EQ(table->Restore(rows).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SparseTableErrorTest, ATableThatOutgrowsItsMemoryNamesTheField) {
+  SparseTableSpec spec = Spec();
+  spec.set_memory_bytes(1 << 16);
+  const auto table = MakeTable(spec, 0, 1);
+  absl::Status status;
+  for (int step = 0; status.ok() && step < 1000; ++step) {
+    std::vector<uint64_t> keys(100);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = step * 100 + i;
+    status = table->Apply(GradientsOf(keys, step), HalfScale());
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("memory_bytes"), std::string::npos);
+  EXPECT_LE(table->size().bytes, (1 << 16) * 5 / 4);
+}
+
+TEST(InitialRowsTest, AreFunctionsOfSeedTableAndKey) {
+  SparseTableSpec spec = Spec();
+  const auto row = [](const SparseTableSpec& of, uint64_t seed, uint64_t key) {
+    std::vector<float> values(kDim);
+    InitialRows(of, seed).Write(key, values.data());
+    return values;
+  };
+  const std::vector<float> values = row(spec, 1, 2);
+  EXPECT_EQ(row(spec, 1, 2), values);
+  EXPECT_NE(row(spec, 2, 2), values);
+  EXPECT_NE(row(spec, 1, uint64_t{2} << 32), values);
+  for (const float value : values) EXPECT_LE(std::abs(value), 0.4473f);
+  SparseTableSpec other = spec;
+  other.set_name("others");
+  EXPECT_NE(row(other, 1, 2), values);
+  spec.set_uniform(0);
+  EXPECT_EQ(row(spec, 1, 2), std::vector<float>(kDim, 0.f));
+  spec.set_normal(2);
+  double squares = 0;
+  for (uint64_t key = 0; key < 4000; ++key) {
+    for (const float value : row(spec, 1, key)) squares += value * value;
+  }
+  EXPECT_NEAR(squares / (4000 * kDim), 4, 0.1);
+}
+
+}  // namespace
+}  // namespace tributary
