@@ -6,6 +6,14 @@
 
 namespace tributary {
 
+RowDims RowDimsOf(const SparseSpec& sparse) {
+  RowDims dims;
+  for (const SparseTableSpec& table : sparse.table()) {
+    dims.push_back(table.dim());
+  }
+  return dims;
+}
+
 std::shared_ptr<const RowGradients> AddRows(
     const std::shared_ptr<const RowGradients>& left,
     const std::shared_ptr<const RowGradients>& right, int dim,

@@ -8,6 +8,7 @@
 
 #include "common/base/buffer_pool.h"
 #include "common/numerics/half.h"
+#include "proto/job.pb.h"
 
 namespace tributary {
 
@@ -19,6 +20,14 @@ struct RowGradients {
   int64_t rows() const { return static_cast<int64_t>(keys.size()); }
 };
 
+// The number of values of a row of each table, in the order of the job's
+// tables.
+using RowDims = std::vector<int>;
+RowDims RowDimsOf(const SparseSpec& sparse);
+
+// Keys of each table, in the order of the job's tables; ascending and without
+// duplicates in each table.
+using TableKeys = std::vector<std::vector<uint64_t>>;
 // The gradients of the rows of all tables, in the order of the job's tables.
 using TableGradients = std::vector<std::shared_ptr<const RowGradients>>;
 

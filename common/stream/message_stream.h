@@ -32,8 +32,8 @@ class MessageStream {
 
   // Queues a message. Messages with a lower value of `priority` are sent first,
   // and messages with equal values in the order of the calls. A payload becomes
-  // the field `payload` of the message's Initial, Contribution, Weights,
-  // JournalPart or StageTransfer.
+  // the field `payload` of the message's inner message, which must have this
+  // field.
   virtual void Send(const Out& message, OutgoingPayload payload,
                     int64_t priority) = 0;
   void Send(const Out& message, int64_t priority = 0) {
@@ -67,8 +67,8 @@ class ServerSession {
   virtual ~ServerSession() = default;
 
   // Called for each message. The next message is read after OnMessage has
-  // returned. `payload` holds the field `payload` of an Initial, Contribution,
-  // JournalPart or StageTransfer; this field is empty in `message`.
+  // returned. `payload` holds the field `payload` of the inner message, if it
+  // has one; this field is empty in `message`.
   virtual void OnMessage(const In& message, ReceivedPayload payload) = 0;
   // Called when no more messages will arrive: the client has half-closed the
   // stream or disconnected.
@@ -96,8 +96,8 @@ class ClientSession {
   virtual ~ClientSession() = default;
 
   // Called for each message. Return true to read the next one, or false to
-  // pause until ClientStream::Resume. `payload` holds the field `payload` of a
-  // Weights message; this field is empty in `message`.
+  // pause until ClientStream::Resume. `payload` holds the field `payload` of the
+  // inner message, if it has one; this field is empty in `message`.
   virtual bool OnMessage(const In& message, ReceivedPayload payload) = 0;
   // Called when the call has ended. `status` is the status with which the
   // server ended the call, or the error if a received message could not be

@@ -17,6 +17,22 @@ ReceivedPayload::ReceivedPayload(std::vector<Piece> pieces,
   }
 }
 
+ReceivedPayload ReceivedPayload::From(int64_t begin) const {
+  if (pieces_.empty()) {
+    return ReceivedPayload(whole_.data + begin, whole_.end - begin, owner_);
+  }
+  std::vector<Piece> pieces;
+  int64_t piece_begin = 0;
+  for (const Piece& piece : pieces_) {
+    const int64_t skipped = std::max<int64_t>(begin - piece_begin, 0);
+    if (piece.end > begin) {
+      pieces.push_back({piece.data + skipped, piece.end - begin});
+    }
+    piece_begin = piece.end;
+  }
+  return ReceivedPayload(std::move(pieces), owner_);
+}
+
 std::vector<ReceivedPayload::Piece>::const_iterator ReceivedPayload::Find(
     int64_t position, int64_t* begin) const {
   const auto piece = std::upper_bound(

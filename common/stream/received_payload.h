@@ -32,6 +32,8 @@ class ReceivedPayload {
   ReceivedPayload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
 
   int64_t bytes() const { return whole_.end; }
+  // Returns the bytes from `begin` to the end.
+  ReceivedPayload From(int64_t begin) const;
   // Copies bytes [begin, begin + count) to `to`.
   void Copy(int64_t begin, int64_t count, void* to) const;
   // Returns a pointer to bytes [begin, begin + count), which may be unaligned:

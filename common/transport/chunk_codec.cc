@@ -28,6 +28,9 @@ constexpr uint32_t kPayloadTag = Tag(15);
 static_assert(Initial::kPayloadFieldNumber == 15);
 static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
+static_assert(RowsRequest::kPayloadFieldNumber == 15);
+static_assert(Rows::kPayloadFieldNumber == 15);
+static_assert(RowContribution::kPayloadFieldNumber == 15);
 static_assert(JournalPart::kPayloadFieldNumber == 15);
 static_assert(StageTransfer::kPayloadFieldNumber == 15);
 
@@ -41,14 +44,25 @@ struct Inner {
 };
 
 Inner InnerOf(const WorkerMessage& message) {
-  if (message.has_initial()) {
-    return {Tag(WorkerMessage::kInitialFieldNumber), &message.initial()};
+  switch (message.message_case()) {
+    case WorkerMessage::kInitial:
+      return {Tag(WorkerMessage::kInitialFieldNumber), &message.initial()};
+    case WorkerMessage::kRowsRequest:
+      return {Tag(WorkerMessage::kRowsRequestFieldNumber),
+              &message.rows_request()};
+    case WorkerMessage::kRowContribution:
+      return {Tag(WorkerMessage::kRowContributionFieldNumber),
+              &message.row_contribution()};
+    default:
+      return {Tag(WorkerMessage::kContributionFieldNumber),
+              &message.contribution()};
   }
-  return {Tag(WorkerMessage::kContributionFieldNumber),
-          &message.contribution()};
 }
 
 Inner InnerOf(const ServerMessage& message) {
+  if (message.has_rows()) {
+    return {Tag(ServerMessage::kRowsFieldNumber), &message.rows()};
+  }
   return {Tag(ServerMessage::kWeightsFieldNumber), &message.weights()};
 }
 
@@ -141,10 +155,13 @@ bool CopyField(uint32_t tag, CodedInputStream* in, CodedOutputStream* out) {
 // payload.
 constexpr uint32_t PayloadKinds(const WorkerMessage*) {
   return 1u << WorkerMessage::kInitialFieldNumber |
-         1u << WorkerMessage::kContributionFieldNumber;
+         1u << WorkerMessage::kContributionFieldNumber |
+         1u << WorkerMessage::kRowsRequestFieldNumber |
+         1u << WorkerMessage::kRowContributionFieldNumber;
 }
 constexpr uint32_t PayloadKinds(const ServerMessage*) {
-  return 1u << ServerMessage::kWeightsFieldNumber;
+  return 1u << ServerMessage::kWeightsFieldNumber |
+         1u << ServerMessage::kRowsFieldNumber;
 }
 constexpr uint32_t PayloadKinds(const JournalMessage*) {
   return 1u << JournalMessage::kPartFieldNumber;

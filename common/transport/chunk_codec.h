@@ -22,10 +22,10 @@
 namespace tributary {
 
 // Encodes `message` with the bytes of `payload` as the field `payload` of its
-// inner message (Initial, Contribution, Weights, JournalPart, or StageTransfer
-// in StageMessage.transfer). This field must be empty in `message`. Does not
-// copy the payload: the result holds a reference to its owner until gRPC no
-// longer needs the bytes.
+// inner message (Initial, Contribution, RowsRequest, RowContribution, Weights,
+// Rows, JournalPart, or StageTransfer in StageMessage.transfer). This field must
+// be empty in `message`. Does not copy the payload: the result holds a reference
+// to its owner until gRPC no longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);
@@ -44,8 +44,8 @@ ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
                              int64_t payload_bytes);
 
 // Decodes a WorkerMessage, ServerMessage, JournalMessage or StageMessage. Moves
-// the payload of an Initial, Contribution, Weights, JournalPart or
-// StageMessage.transfer to `*payload`, and the fields before it to `*message`.
+// the payload of such an inner message to `*payload`, and the fields before it
+// to `*message`.
 // Decodes all other kinds of messages, which have no payload, as Decode does.
 // Returns InvalidArgument for bytes that are not such a message, or if a
 // message of one of the kinds above has no payload or a field after the

@@ -33,6 +33,15 @@ ContributionCheck::ContributionCheck(
 }
 
 absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
+  TRIBUTARY_RETURN_IF_ERROR(CheckStep(absl::StrCat("chunk ", chunk), sum));
+  for (const Gap& gap : gaps_[chunk]) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckGap(chunk, gap, sum));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContributionCheck::CheckStep(absl::string_view what,
+                                          const NodeSum& sum) const {
   if (!IsNode(sum.node, leaves_)) {
     return absl::InvalidArgumentError(
         absl::StrCat("node ", sum.node, " is not in the tree of ",
@@ -40,30 +49,27 @@ absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
                      " (batch.micro_batches)"));
   }
   if (sum.step < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("contribution to step ", sum.step, " of chunk ", chunk,
-                     ": steps count from 0"));
+    return absl::InvalidArgumentError(absl::StrCat("contribution to step ",
+                                                   sum.step, " of ", what,
+                                                   ": steps count from 0"));
   }
   const int64_t samples = sum.sample_count;
   if (samples < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("contribution of step ", sum.step, ", chunk ", chunk,
+        absl::StrCat("contribution of step ", sum.step, ", ", what,
                      " has negative sample count (weight) ", samples));
   }
   if (sample_counts_.has_value() && sum.step < steps_) {
     if (!sample_counts_->Allows(sum.step, sum.node, samples)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "contribution of step ", sum.step, ", chunk ", chunk, ", node ",
-          sum.node, " has sample count (weight) ", samples, ", expected ",
+          "contribution of step ", sum.step, ", ", what, ", node ", sum.node,
+          " has sample count (weight) ", samples, ", expected ",
           sample_counts_->exact() ? "" : "from 0 to ",
           sample_counts_->Of(sum.step, sum.node),
           ": the number of samples (tokens) that the node has in this step",
           sample_counts_->exact() ? ""
                                   : ", times data.external.units_per_sample"));
     }
-  }
-  for (const Gap& gap : gaps_[chunk]) {
-    TRIBUTARY_RETURN_IF_ERROR(CheckGap(chunk, gap, sum));
   }
   return absl::OkStatus();
 }

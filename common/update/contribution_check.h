@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/parameters/arena_layout.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/sample_counts.h"
@@ -32,6 +33,9 @@ class ContributionCheck {
   // layout. Reads no elements of the gradient except the gaps between
   // parameters.
   absl::Status Check(int chunk, const NodeSum& sum) const;
+  // Checks the step, the node and the sample count only. `what` names what the
+  // contribution is for, in errors.
+  absl::Status CheckStep(absl::string_view what, const NodeSum& sum) const;
 
  private:
   // Elements of a chunk that follow the end of `parameter` and belong to no

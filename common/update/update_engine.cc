@@ -45,9 +45,13 @@ absl::StatusOr<std::unique_ptr<UpdateEngine>> UpdateEngine::Create(
   plan.chunks = layout.ChunksOf(options.shard, options.servers);
   plan.optimizer = optimizer.get();
   TRIBUTARY_ASSIGN_OR_RETURN(ChunkPasses passes, options.make_passes(plan));
-  return std::unique_ptr<UpdateEngine>(new UpdateEngine(
+  std::unique_ptr<UpdateEngine> engine(new UpdateEngine(
       options, std::move(layout), pool, std::move(policy), std::move(optimizer),
       std::move(passes), std::move(on_sums)));
+  if (options.job.has_sparse()) {
+    TRIBUTARY_RETURN_IF_ERROR(engine->CreateTables());
+  }
+  return engine;
 }
 
 UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
@@ -68,6 +72,10 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       dense_(options.steps),
       memory_(&layout_, &dense_, passes, pool),
       settings_(ChunkSettings()),
+      sums_(options.job.has_sparse()
+                ? std::make_unique<StepSumsJoin>(chunk_numbers_.empty() ? 1 : 2,
+                                                 on_sums)
+                : nullptr),
       runner_(pool,
               RunnerOptions(std::move(passes.group), std::move(on_sums))) {
   for (size_t place = 0; place < chunk_numbers_.size(); ++place) {
@@ -111,12 +119,34 @@ StepRunner::Options UpdateEngine::RunnerOptions(
   options.awaits_norm = traits_.updates_await_norm;
   options.trace = options_.trace;
   options.on_sums = std::move(on_sums);
+  if (sums_ != nullptr) {
+    options.on_sums = [this](const StepSums& sums) { sums_->Add(sums); };
+  }
   options.on_idle = [this] {
     absl::MutexLock lock(&subscribers_mu_);
     for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
   };
   options.on_failure = settings_.on_failure;
   return options;
+}
+
+absl::Status UpdateEngine::CreateTables() {
+  TableEngine::Options options;
+  options.job = options_.job;
+  options.steps = options_.steps;
+  options.shard = options_.shard;
+  options.servers = options_.servers;
+  options.first_version = options_.first_version;
+  options.awaits_norm = traits_.updates_await_norm;
+  options.records_changes = true;
+  options.rates = &rates_;
+  options.on_failure = [this](const absl::Status& status) {
+    if (options_.on_failure) options_.on_failure(status);
+  };
+  options.on_sums = [this](const StepSums& sums) { sums_->Add(sums); };
+  TRIBUTARY_ASSIGN_OR_RETURN(tables_,
+                             TableEngine::Create(std::move(options), pool_));
+  return absl::OkStatus();
 }
 
 absl::Status UpdateEngine::CheckChunk(int chunk) const {
@@ -176,18 +206,28 @@ int64_t UpdateEngine::NewestPossibleStep() const {
 void UpdateEngine::Revoke(int64_t incarnation) {
   revoked_.Add(incarnation);
   for (const auto& chunk : dense_.chunks()) chunk->DropFrom(incarnation);
+  if (tables_ != nullptr) tables_->DropFrom(incarnation);
+}
+
+absl::Status UpdateEngine::AddRate(const NodeSum& sum) {
+  if (!sum.learning_rate.has_value()) return absl::OkStatus();
+  if (traits_.local_sgd) {
+    return absl::InvalidArgumentError(
+        "learning_rate in consistency mode local_steps");
+  }
+  return rates_.Add(sum.step, *sum.learning_rate);
+}
+
+absl::Status UpdateEngine::AddRows(NodeSum sum) {
+  TRIBUTARY_RETURN_IF_ERROR(check_.CheckStep("rows", sum));
+  TRIBUTARY_RETURN_IF_ERROR(AddRate(sum));
+  return tables_->AddContribution(std::move(sum));
 }
 
 absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
-  if (sum.learning_rate.has_value()) {
-    if (traits_.local_sgd) {
-      return absl::InvalidArgumentError(
-          "learning_rate in consistency mode local_steps");
-    }
-    TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, *sum.learning_rate));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(AddRate(sum));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,

@@ -33,6 +33,8 @@
 #include "common/update/revoked_workers.h"
 #include "common/update/sample_counts.h"
 #include "common/update/step_runner.h"
+#include "common/update/tables/step_sums_join.h"
+#include "common/update/tables/table_engine.h"
 #include "common/update/update_memory.h"
 #include "common/update/update_trace.h"
 #include "common/update/weights_subscriber.h"
@@ -108,9 +110,10 @@ class UpdateEngine {
   using SumsCallback = std::function<void(const StepSums&)>;
   // `pool` must outlive the engine. Before the engine is destroyed, `pool` must
   // be drained and all `kept` callbacks must have returned or been destroyed.
-  // `on_sums` is called once for each step, on any thread. In synchronous mode,
-  // the calls are in the order of steps. Returns errors of `make_passes` and
-  // ConsistencyPolicy::Create.
+  // `on_sums` is called once for each step, on any thread, unless this engine
+  // has neither chunks nor tables. In synchronous mode, the calls are in the
+  // order of steps. Returns errors of `make_passes`, ConsistencyPolicy::Create
+  // and TableEngine::Create.
   static absl::StatusOr<std::unique_ptr<UpdateEngine>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);
@@ -180,11 +183,19 @@ class UpdateEngine {
   // correct worker sends; the engine is then unchanged.
   absl::Status AddContribution(int chunk, NodeSum sum);
 
+  // Returns the tables of the job; null if it has none.
+  TableEngine* tables() const { return tables_.get(); }
+  // Adds a contribution to the tables, which must exist: its gradient is a
+  // RowSource with keys that TableEngine::CheckKeys accepts. Returns the errors
+  // of AddContribution.
+  absl::Status AddRows(NodeSum sum);
+
   // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
   // in order, the updates of jobs that clip gradients, skip nonfinite gradients
   // or have replicas wait for this norm. Other jobs ignore it.
   void SetGradientNorm(int64_t step, double norm) {
     runner_.SetGradientNorm(step, norm);
+    if (tables_ != nullptr) tables_->SetGradientNorm(step, norm);
   }
 
   // Returns the number of versions of each chunk that workers may need (see
@@ -222,6 +233,10 @@ class UpdateEngine {
                SumsCallback on_sums);
 
   ChunkUpdater::Settings ChunkSettings();
+  // Creates tables_.
+  absl::Status CreateTables();
+  // Records the learning rate that a contribution states.
+  absl::Status AddRate(const NodeSum& sum);
   StepRunner::Options RunnerOptions(std::unique_ptr<ChunkPassGroup> passes,
                                     SumsCallback on_sums);
 
@@ -242,7 +257,10 @@ class UpdateEngine {
   UpdateMemory memory_;
   StatedRates rates_;
   ChunkUpdater::Settings settings_;
+  // Null in jobs without tables.
+  std::unique_ptr<StepSumsJoin> sums_;
   StepRunner runner_;
+  std::unique_ptr<TableEngine> tables_;
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);

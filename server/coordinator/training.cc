@@ -10,10 +10,17 @@
 namespace tributary {
 namespace {
 
-const std::string& ParameterOf(const JobProgress::NonfiniteGradient& gradient,
-                               const ArenaLayout& layout) {
+// Returns the name of the parameter, or of the row and its table.
+std::string ParameterOf(const JobProgress::NonfiniteGradient& gradient,
+                        const Attempt& attempt) {
+  if (!gradient.place.has_value()) {
+    return absl::StrCat(
+        "row ", gradient.row->key(), " of table ",
+        attempt.options.job.sparse().table(gradient.row->table()).name());
+  }
+  const ArenaLayout& layout = *attempt.layout;
   const int64_t element =
-      layout.ChunkBegin(gradient.place.chunk()) + gradient.place.element();
+      layout.ChunkBegin(gradient.place->chunk()) + gradient.place->element();
   return layout.ParameterAt(element).name;
 }
 
@@ -21,7 +28,7 @@ const std::string& ParameterOf(const JobProgress::NonfiniteGradient& gradient,
 // left, or if only the sum over all workers is not finite.
 const Member* ContributorOf(const JobProgress::NonfiniteGradient& gradient,
                             const Membership& membership) {
-  const auto found = membership.members().find(gradient.place.contributor());
+  const auto found = membership.members().find(gradient.contributor());
   return found == membership.members().end() ? nullptr : &found->second;
 }
 
@@ -30,13 +37,13 @@ const Member* ContributorOf(const JobProgress::NonfiniteGradient& gradient,
 absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const Attempt& attempt) {
   const Member* const member = ContributorOf(gradient, attempt.membership);
-  const std::string whose = gradient.place.contributor() == 0
+  const std::string whose = gradient.contributor() == 0
                                 ? "the sum over all workers"
                             : member == nullptr ? "a worker that has left"
                                                 : member->Name();
   return absl::AbortedError(absl::StrCat(
       "step ", gradient.step + 1, ": the gradient of ",
-      ParameterOf(gradient, *attempt.layout), " is not finite, from ", whose,
+      ParameterOf(gradient, attempt), " is not finite, from ", whose,
       ": lower the learning rate, set clip_norm, or look at the data; "
       "on_nonfinite: SKIP leaves such steps out"));
 }
@@ -45,10 +52,9 @@ absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
 // on_nonfinite: SKIP.
 std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
                             const Attempt& attempt) {
-  nlohmann::ordered_json line = {
-      {"step", gradient.step + 1},
-      {"skipped", "gradient is not finite"},
-      {"parameter", ParameterOf(gradient, *attempt.layout)}};
+  nlohmann::ordered_json line = {{"step", gradient.step + 1},
+                                 {"skipped", "gradient is not finite"},
+                                 {"parameter", ParameterOf(gradient, attempt)}};
   const Member* const member = ContributorOf(gradient, attempt.membership);
   if (member != nullptr) line["worker"] = member->rank;
   return line.dump();

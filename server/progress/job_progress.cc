@@ -66,6 +66,15 @@ void AddBreakdown(const StepBreakdown& breakdown, double rounds_per_step,
                         {"phase", straggler.phase}};
 }
 
+// Returns the number of buckets of each table.
+std::vector<int> BucketsOf(const JobSpec& job) {
+  std::vector<int> buckets;
+  for (const SparseTableSpec& table : job.sparse().table()) {
+    buckets.push_back(table.buckets());
+  }
+  return buckets;
+}
+
 }  // namespace
 
 JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
@@ -73,7 +82,7 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
     : job_(job),
       facts_(facts),
       rounds_(job, facts.steps()),
-      sums_(rounds_.count(), chunks, servers),
+      sums_(rounds_.count(), chunks, servers, BucketsOf(job)),
       breakdown_(std::min(servers, chunks)),
       evaluations_(job, facts, rounds_) {}
 
@@ -118,8 +127,9 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
   norm.set_norm(MeanGradientNorm(sums.squares, sums.sample_count));
   total_sample_count_ += sums.sample_count;
   stated_rate_ = sums.learning_rate;
-  if (sums.nonfinite.has_value()) {
-    nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *sums.nonfinite};
+  if (sums.nonfinite.has_value() || sums.nonfinite_row.has_value()) {
+    nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), sums.nonfinite,
+                                   sums.nonfinite_row};
     if (job_.on_nonfinite() == JobSpec::SKIP) {
       skipped_steps_ +=
           rounds_.StepsAfter(round + 1) - rounds_.StepsAfter(round);

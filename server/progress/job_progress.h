@@ -116,8 +116,15 @@ class JobProgress {
   struct NonfiniteGradient {
     int64_t step = 0;  // First step of the round.
     // The first chunk with a non-finite element, in the order of the backward
-    // pass, and the position of that element in the chunk.
-    StepSums::Nonfinite place;
+    // pass, and the position of that element in the chunk. Absent if only rows
+    // are not finite.
+    std::optional<StepSums::Nonfinite> place;
+    std::optional<StepSums::NonfiniteRow> row;
+
+    // Returns the incarnation of the worker that sent the gradient, or 0.
+    int64_t contributor() const {
+      return place.has_value() ? place->contributor() : row->contributor();
+    }
   };
   // If the gradient of the last completed round was not finite, returns that
   // round, once. Otherwise returns nullopt.

@@ -1,6 +1,7 @@
 #include "server/progress/round_sums.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -21,24 +22,41 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
   }
   OpenRound& open = open_[round];
   if (open.reported.empty()) {
-    open.squares.resize(chunks_);
+    open.squares.resize(
+        std::accumulate(buckets_.begin(), buckets_.end(), chunks_));
     open.reported.resize(servers_);
-    // With more servers than chunks, some servers have no chunk and report
-    // nothing.
-    open.missing = std::min(servers_, chunks_);
+    // With more servers than chunks, some servers have no chunk. They report
+    // nothing, unless the job has tables.
+    open.missing = buckets_.empty() ? std::min(servers_, chunks_) : servers_;
   }
   std::vector<int> own;
   for (int chunk = 0; chunk < chunks_; ++chunk) {
     if (ArenaLayout::ShardOf(chunk, servers_) == shard) own.push_back(chunk);
   }
+  std::vector<int> own_buckets;
+  int place = chunks_;
+  for (const int buckets : buckets_) {
+    for (int bucket = shard; bucket < buckets; bucket += servers_) {
+      own_buckets.push_back(place + bucket);
+    }
+    place += buckets;
+  }
   if (sums.sum_of_squares_size() != static_cast<int>(own.size()) ||
+      sums.row_sum_of_squares_size() != static_cast<int>(own_buckets.size()) ||
       open.reported[shard]) {
     return absl::InvalidArgumentError(absl::StrCat(
         "server ", shard, " reports step ", round,
-        open.reported[shard] ? " twice" : " with a wrong number of chunks"));
+        open.reported[shard] ? " twice"
+                             : " with a wrong number of chunks or buckets"));
   }
   for (size_t i = 0; i < own.size(); ++i) {
     open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
+  }
+  for (size_t i = 0; i < own_buckets.size(); ++i) {
+    open.squares[own_buckets[i]] = sums.row_sum_of_squares(static_cast<int>(i));
+  }
+  if (sums.has_nonfinite_row()) {
+    open.sums.nonfinite_row = sums.nonfinite_row();
   }
   open.reported[shard] = true;
   for (const StepSums::Nonfinite& place : sums.nonfinite()) {

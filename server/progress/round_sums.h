@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,22 +21,30 @@ class RoundSums {
   // What servers have reported about a round (what they count as one step).
   struct Round {
     // Sum of the squares of the gradient's elements. It is added up in the
-    // order of the chunks, so its bits do not depend on the number of servers.
+    // order of the chunks, then of the tables and their buckets, so its bits do
+    // not depend on the number of servers.
     double squares = 0;
     int64_t sample_count = 0;
     std::optional<double> loss_sum;  // Nullopt: unknown.
     // The last chunk with a non-finite element, which is the first one in the
     // order of the backward pass.
     std::optional<StepSums::Nonfinite> nonfinite;
+    // A row whose gradient is not finite.
+    std::optional<StepSums::NonfiniteRow> nonfinite_row;
     int64_t nonfinite_loss_contributor = 0;
     // The learning rate that the workers have stated; absent: none.
     std::optional<double> learning_rate;
   };
 
   // The job has the rounds below `rounds`. The model has `chunks` chunks,
-  // distributed over `servers` servers.
-  RoundSums(int64_t rounds, int chunks, int servers)
-      : rounds_(rounds), chunks_(chunks), servers_(servers) {}
+  // distributed over `servers` servers. `buckets` is the number of buckets of
+  // each table of the job.
+  RoundSums(int64_t rounds, int chunks, int servers,
+            std::vector<int> buckets = {})
+      : rounds_(rounds),
+        chunks_(chunks),
+        servers_(servers),
+        buckets_(std::move(buckets)) {}
 
   // Resumes at `round`: the rounds below it are complete.
   void Resume(int64_t round) { completed_ = all_complete_below_ = round; }
@@ -52,7 +61,8 @@ class RoundSums {
   // A round that some servers have not reported.
   struct OpenRound {
     Round sums;
-    std::vector<double> squares;  // Sums of squares, indexed by chunk.
+    // Sums of squares, indexed by chunk, then by bucket of each table.
+    std::vector<double> squares;
     // True if the server has reported, indexed by shard.
     std::vector<bool> reported;
     int missing = 0;
@@ -61,6 +71,7 @@ class RoundSums {
   const int64_t rounds_;
   const int chunks_;
   const int servers_;
+  const std::vector<int> buckets_;
 
   std::map<int64_t, OpenRound> open_;
   int64_t completed_ = 0;

@@ -74,7 +74,20 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
       memory_(engine_) {
   if (engine_ == nullptr) {
     stream_->Close(served_.refusal);
+    return;
   }
+  if (engine_->tables() == nullptr) return;
+  // Rows are sent before the weights with which the step's forward begins.
+  const int lag = engine_->job().sparse().fixed_lag();
+  rows_ = std::make_unique<RowRequests>(
+      engine_->tables(), WeightsEncoding(engine_->job().exchange()),
+      [this, lag](int64_t version, const Rows& rows, OutgoingPayload payload) {
+        counters_->bytes_sent += payload.bytes;
+        ServerMessage message;
+        *message.mutable_rows() = rows;
+        stream_->Send(message, std::move(payload),
+                      WritePriority(version + lag, /*chunk=*/0));
+      });
 }
 
 void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
@@ -139,6 +152,10 @@ void ExchangeSession::OnMessage(const WorkerMessage& message,
 }
 
 void ExchangeSession::OnGone() {
+  if (rows_ != nullptr) {
+    rows_->Close();
+    engine_->tables()->RemoveListener(id());
+  }
   if (subscribed_) engine_->Unsubscribe(this);
 }
 
@@ -211,6 +228,10 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
       return OnAssigned(message.assigned());
     case WorkerMessage::kFetch:
       return OnFetch(message.fetch());
+    case WorkerMessage::kRowsRequest:
+      return OnRowsRequest(message.rows_request(), payload);
+    case WorkerMessage::kRowContribution:
+      return OnRowContribution(message.row_contribution(), payload);
     case WorkerMessage::kHello:
     case WorkerMessage::MESSAGE_NOT_SET:
       break;
@@ -250,28 +271,56 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
                          std::make_shared<ReceivedGradient>(std::move(floats)));
 }
 
-absl::Status ExchangeSession::AddContribution(
-    const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
+template <typename Message>
+absl::StatusOr<NodeSum> ExchangeSession::SumOf(const Message& c, int chunk) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
   if (served_.weights.secrets != nullptr && !engine_->traits().whole_batches) {
     TRIBUTARY_RETURN_IF_ERROR(assignments_.Check(
         c.step(), c.node(),
-        static_cast<int>(engine_->job().batch().micro_batches()), c.chunk()));
+        static_cast<int>(engine_->job().batch().micro_batches()), chunk));
   }
   arrivals_->Add(c.step(), incarnation_);
   NodeSum sum;
   sum.step = c.step();
   sum.node = c.node();
-  sum.gradient = std::move(gradient);
   sum.sample_count = c.weight();
-  sum.loss_sum = c.has_loss_sum() || c.weight() == 0 ? LossSum(c.loss_sum())
-                                                     : LossSum::Unknown();
   sum.contributor = incarnation_;
-  sum.base_version = c.base_version();
-  sum.gradient_norm = c.gradient_norm();
   if (c.has_learning_rate()) sum.learning_rate = c.learning_rate();
   sum.sender = id();
+  return sum;
+}
+
+absl::Status ExchangeSession::AddContribution(
+    const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
+  TRIBUTARY_ASSIGN_OR_RETURN(NodeSum sum, SumOf(c, c.chunk()));
+  sum.gradient = std::move(gradient);
+  sum.loss_sum = c.has_loss_sum() || c.weight() == 0 ? LossSum(c.loss_sum())
+                                                     : LossSum::Unknown();
+  sum.base_version = c.base_version();
+  sum.gradient_norm = c.gradient_norm();
   return engine_->AddContribution(c.chunk(), std::move(sum));
+}
+
+absl::Status ExchangeSession::OnRowsRequest(const RowsRequest& request,
+                                            const ReceivedPayload& payload) {
+  if (rows_ == nullptr) {
+    return absl::InvalidArgumentError("RowsRequest in a job without tables");
+  }
+  return rows_->OnRequest(request, payload);
+}
+
+absl::Status ExchangeSession::OnRowContribution(
+    const RowContribution& c, const ReceivedPayload& payload) {
+  if (rows_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "RowContribution in a job without tables");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
+                             rows_->OnContribution(c, payload));
+  if (gradient == nullptr) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(NodeSum sum, SumOf(c, /*chunk=*/0));
+  sum.gradient = std::move(gradient);
+  return engine_->AddRows(std::move(sum));
 }
 
 absl::Status ExchangeSession::OnContributionsInMemory(
@@ -340,6 +389,13 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
     memory_.AgreeOnDevice(hello.device_arenas(), welcome.mutable_welcome());
   }
   stream_->Send(welcome, /*priority=*/-1);
+  if (rows_ != nullptr) {
+    engine_->tables()->AddListener(id(), [this](int64_t version) {
+      ServerMessage message;
+      message.mutable_tables_complete()->set_version(version);
+      stream_->Send(message, /*priority=*/-1);
+    });
+  }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
   if (!memory_.shared()) Subscribe(MemoryPlace::kHost);
   return absl::OkStatus();

@@ -25,6 +25,7 @@
 #include "server/membership/member_secrets.h"
 #include "server/progress/step_arrivals.h"
 #include "server/service/fetch_requests.h"
+#include "server/service/row_requests.h"
 #include "server/service/shown_assignments.h"
 #include "server/service/weights_service.h"
 #include "server/service/worker_memory.h"
@@ -117,6 +118,14 @@ class ExchangeSession final
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient);
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message);
+  absl::Status OnRowsRequest(const RowsRequest& request,
+                             const ReceivedPayload& payload);
+  absl::Status OnRowContribution(const RowContribution& c,
+                                 const ReceivedPayload& payload);
+  // Checks that the node is assigned to the worker, and returns the fields of a
+  // contribution that chunks and rows have in common.
+  template <typename Message>
+  absl::StatusOr<NodeSum> SumOf(const Message& c, int chunk);
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
@@ -145,7 +154,7 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next seven members are accessed only in calls that the stream makes.
+  // The next eight members are accessed only in calls that the stream makes.
   // The engine also reads incarnation_ and requests_, on any thread, but only
   // after the session has subscribed.
   bool welcomed_ = false;
@@ -156,6 +165,8 @@ class ExchangeSession final
   bool subscribed_ = false;
   // Null unless the worker fetches weights.
   std::unique_ptr<FetchRequests> requests_;
+  // Null in jobs without tables.
+  std::unique_ptr<RowRequests> rows_;
   WorkerMemory memory_;
 
   absl::Mutex in_place_mu_;

@@ -14,6 +14,7 @@
 #include "proto/rendezvous.pb.h"
 #include "worker/device/reduction_stream.h"
 #include "worker/exchange/chunk_memory.h"
+#include "worker/exchange/row_exchange.h"
 #include "worker/exchange/step_gradients.h"
 
 namespace tributary {
@@ -100,6 +101,8 @@ class Exchange {
   // Returns the memory that a worker uses chunk by chunk (see ChunkMemory), or
   // null if the worker does not fetch weights.
   virtual ChunkMemory* chunk_memory() { return nullptr; }
+  // Returns what exchanges rows of tables. Null in jobs without tables.
+  virtual RowExchange* rows() { return nullptr; }
   // Returns the sender of a chunk's gradient sums. StepGradients pushes them.
   virtual GradientSender* SenderOf(int chunk) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the

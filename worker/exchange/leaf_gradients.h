@@ -36,6 +36,10 @@ class LeafGradients final : public GradientSink {
                 StepGradients* step, DeviceArenas* device, DeviceSums* sums,
                 int64_t begin_chunk = 0, int64_t end_chunk = -1);
 
+  // Sets what VectorGradients returns.
+  void SetVectorGradients(float* gradients) { vector_gradients_ = gradients; }
+
+  float* VectorGradients() override { return vector_gradients_; }
   void SetSampleCount(int64_t sample_count) override;
   absl::Status SetLearningRate(double rate) override;
   // Passes on the chunks whose gradients are final and, on a device with its
@@ -67,6 +71,7 @@ class LeafGradients final : public GradientSink {
   Buffer arena_;
   MemoryPlace place_ = MemoryPlace::kHost;  // Of arena_.
   int last_chunk_;  // The last chunk not passed on; below first_chunk_: none.
+  float* vector_gradients_ = nullptr;
   int last_added_;  // AddUp has covered this chunk and all later ones.
 };
 

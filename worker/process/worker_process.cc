@@ -168,6 +168,9 @@ absl::Status TakePart(const WorkerOptions& options,
   state_options.evaluate_every =
       setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
   state_options.fetches = admission.job().parallel().sharded_weights();
+  if (admission.job().has_sparse()) {
+    state_options.table_servers = admission.server_address_size();
+  }
   const std::unique_ptr<WorkState> state =
       WorkState::Create(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());

@@ -60,6 +60,9 @@ class WeightsSink {
     return false;
   }
   virtual void EndFetched(int /*chunk*/, int64_t /*version*/) {}
+  // In jobs with tables: records that server number `shard` has all
+  // contributions of rows to the steps before `version`.
+  virtual void SetTablesComplete(int /*shard*/, int64_t /*version*/) {}
   // Returns the arena that holds this version of the weights. Used by exchanges
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;

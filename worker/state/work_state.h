@@ -73,6 +73,10 @@ class WorkState : public WeightsSink {
     // True if the worker fetches the weights of some chunks at a time. Only in
     // modes `synchronous` and `local_steps`.
     bool fetches = false;
+    // In jobs with tables, the number of servers; otherwise 0. A version is
+    // complete only when SetTablesComplete was called for all servers. Only in
+    // mode `synchronous`.
+    int table_servers = 0;
   };
   // Creates the state that implements the job's consistency mode, such as
   // `synchronous`. `job` must be resolved (see ResolveJob). `layout` must

@@ -31,10 +31,12 @@ WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums) {
   return report;
 }
 
-Evaluator::Evaluator(const TrainingSetup* setup, WorkState* state,
-                     const Exchange* exchange, ComputeThreads* threads,
+Evaluator::Evaluator(const TrainingSetup* setup, const TrainingRows* rows,
+                     WorkState* state, const Exchange* exchange,
+                     ComputeThreads* threads,
                      std::function<void(const WorkerReport&)> report)
     : setup_(*setup),
+      rows_(rows),
       state_(state),
       exchange_(*exchange),
       threads_(threads),
@@ -61,6 +63,9 @@ absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
   const EvaluatedSamples samples(setup_, piece);
   setup_.data().ReadEvaluation(samples.begin, samples.end, &batch);
   TRIBUTARY_RETURN_IF_ERROR(batch.error);
+  if (rows_ != nullptr) {
+    TRIBUTARY_RETURN_IF_ERROR(rows_->AddVectors(task, &batch));
+  }
   DeviceArenas* const device = setup_.arenas(thread);
   const TaskWeights weights(task, state_, exchange_, device,
                             /*observer=*/nullptr);

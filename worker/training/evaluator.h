@@ -10,6 +10,7 @@
 #include "worker/exchange/exchange.h"
 #include "worker/state/work_state.h"
 #include "worker/training/compute_threads.h"
+#include "worker/training/training_rows.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -28,10 +29,10 @@ WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums);
 // Runs the tasks of a worker that evaluate the model. Thread-compatible.
 class Evaluator {
  public:
-  // Passes the results to `report`, on the compute threads. All arguments must
-  // outlive this object.
-  Evaluator(const TrainingSetup* setup, WorkState* state,
-            const Exchange* exchange, ComputeThreads* threads,
+  // Passes the results to `report`, on the compute threads. `rows` is null in
+  // jobs without tables. All arguments must outlive this object.
+  Evaluator(const TrainingSetup* setup, const TrainingRows* rows,
+            WorkState* state, const Exchange* exchange, ComputeThreads* threads,
             std::function<void(const WorkerReport&)> report);
 
   // Runs a task, and returns its first error, or Aborted if the task must be
@@ -42,6 +43,7 @@ class Evaluator {
   absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
 
   const TrainingSetup& setup_;
+  const TrainingRows* const rows_;
   WorkState* const state_;
   const Exchange& exchange_;
   ComputeThreads* const threads_;

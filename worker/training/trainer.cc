@@ -42,8 +42,13 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       exchange_(exchange),
       hooks_(std::move(hooks)),
       batches_(setup),
+      rows_(exchange->rows() == nullptr
+                ? nullptr
+                : std::make_unique<TrainingRows>(setup, &batches_, state,
+                                                 exchange->rows())),
       threads_(*setup, hooks_.trace, hooks_.clock),
-      evaluator_(setup, state, exchange, &threads_, hooks_.report) {
+      evaluator_(setup, rows_.get(), state, exchange, &threads_,
+                 hooks_.report) {
   TaskRunner::Tools tools;
   tools.setup = setup;
   tools.batches = &batches_;
@@ -194,7 +199,9 @@ absl::Status Trainer::Train(const Task& task) {
     if (sums != nullptr) sums->Begin(items.AssignedTo(thread));
   }
   batches_.Expect(task, items);
+  if (rows_ != nullptr) rows_->Begin(task);
   const auto train = setup_->traits().local_sgd ? &Trainer::TrainLocalSteps
+                     : rows_ != nullptr         ? &Trainer::TrainWithRows
                                                 : &Trainer::TrainMicroBatch;
   const auto work = [&](int thread, int64_t item) -> absl::Status {
     ComputeThread* const compute = threads_.thread(thread);
@@ -249,21 +256,47 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
   const std::shared_ptr<const Batch> batch =
       batches_.Take(thread, task.version, micro_batch);
   TRIBUTARY_RETURN_IF_ERROR(batch->error);
+  return TrainBatch(task, thread, micro_batch, *batch,
+                    /*vector_gradients=*/nullptr, items, step);
+}
+
+absl::Status Trainer::TrainWithRows(const Task& task, int thread,
+                                    int micro_batch, ComputeThreadItems* items,
+                                    StepGradients* step) {
+  ComputeThread* const compute = threads_.thread(thread);
+  compute->Switch(Activity::kExchange);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingRows::Leaf> leaf,
+                             rows_->Take(task, thread, micro_batch));
+  std::vector<float> gradients(leaf->input.vectors.size());
+  TRIBUTARY_RETURN_IF_ERROR(TrainBatch(task, thread, micro_batch, leaf->input,
+                                       gradients.data(), items, step));
+  rows_->Ready(micro_batch, SampleCountOf(leaf->input), *leaf,
+               gradients.data());
+  rows_->RequestAhead(task);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainBatch(const Task& task, int thread, int micro_batch,
+                                 const Batch& batch, float* vector_gradients,
+                                 ComputeThreadItems* items,
+                                 StepGradients* step) {
+  ComputeThread* const compute = threads_.thread(thread);
   compute->Switch(Activity::kForward);
   compute->SetDeviceBusy([&] {
     items->Started(thread);
-    if (!setup_->queues_micro_batches()) {
+    if (!setup_->queues_micro_batches() && rows_ == nullptr) {
       batches_.PrefetchNext(task, thread, items);
     }
   });
   DeviceArenas* const device = setup_->arenas(thread);
   const TaskWeights weights(task, state_, *exchange_, device, compute);
-  LeafGradients gradients(micro_batch, SampleCountOf(*batch), exchange_, step,
+  LeafGradients gradients(micro_batch, SampleCountOf(batch), exchange_, step,
                           device, setup_->sums(thread));
+  gradients.SetVectorGradients(vector_gradients);
   absl::Status status = [&]() -> absl::Status {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums loss,
                                setup_->model(thread)->ForwardBackward(
-                                   *batch, setup_->job().seed(), task.version,
+                                   batch, setup_->job().seed(), task.version,
                                    micro_batch, weights, &gradients, compute));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
     return gradients.Finish(LossSumOf(loss));

@@ -26,6 +26,7 @@
 #include "worker/training/threads/compute_thread_items.h"
 #include "worker/training/threads/compute_thread_timer.h"
 #include "worker/training/training_batches.h"
+#include "worker/training/training_rows.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -96,6 +97,14 @@ class Trainer {
   // given up.
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items, StepGradients* step);
+  // The same for a model that reads rows of tables.
+  absl::Status TrainWithRows(const Task& task, int thread, int micro_batch,
+                             ComputeThreadItems* items, StepGradients* step);
+  // Computes the gradients of a batch, and writes those of Batch::vectors to
+  // `vector_gradients` if it is not null.
+  absl::Status TrainBatch(const Task& task, int thread, int micro_batch,
+                          const Batch& batch, float* vector_gradients,
+                          ComputeThreadItems* items, StepGradients* step);
   // Takes the local steps of one round of local SGD for one micro-batch of
   // `task` on compute thread `thread`, and passes the outer gradient (initial
   // minus final weights of the round) to `round`. Returns Aborted if the task
@@ -116,6 +125,7 @@ class Trainer {
   Exchange* const exchange_;
   const Hooks hooks_;
   TrainingBatches batches_;
+  std::unique_ptr<TrainingRows> rows_;  // Null in jobs without tables.
   ComputeThreads threads_;
   Evaluator evaluator_;
   std::unique_ptr<TaskRunner> runner_;

@@ -38,6 +38,11 @@ class TrainingBatches {
   // belong to this micro-batch, otherwise those that were read ahead. Blocks
   // until they have been read.
   std::shared_ptr<const Batch> Take(int thread, int64_t step, int micro_batch);
+  // Like Take, but returns null if the data have not been read. Not with
+  // Prefetch.
+  std::shared_ptr<const Batch> TryTake(int64_t step, int micro_batch) {
+    return read_ahead_.TryTake(step, micro_batch);
+  }
   // If the micro-batch's data have been read, starts to transfer them to the
   // thread's device. The micro-batch is expected to be the thread's next one.
   // Never waits for reads.

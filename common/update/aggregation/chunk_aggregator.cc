@@ -104,6 +104,17 @@ TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
   return found.element < elements ? found : Nonfinite();
 }
 
+int64_t TreeSum::FindContributor(
+    const std::function<bool(const GradientSource&)>& is_wanted) const {
+  size_t number = 0;
+  for (const auto& source : steps_) {
+    if (source == nullptr) continue;
+    if (is_wanted(*source)) return contributors_[number];
+    ++number;
+  }
+  return 0;
+}
+
 ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
     : leaves_(leaves),
       dtype_(dtype),

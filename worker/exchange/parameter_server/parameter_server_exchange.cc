@@ -57,6 +57,14 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
   parts_.chunks = options.chunks;
   parts_.fetches = options.fetches;
   parts_.rates = &rates();
+  if (options.job.has_sparse()) {
+    parts_.rows = std::make_unique<ServerRows>(
+        options.job, parts_.servers, parts_.rates, sink,
+        [this](int shard, const WorkerMessage& message, OutgoingPayload payload,
+               int64_t step) {
+          connections_[shard]->SendRows(message, std::move(payload), step);
+        });
+  }
   if (options.fetches) chunk_arenas_ = std::make_unique<ChunkArenas>(layout);
   parts_.first_chunk = options.chunk_begin;
   if (options.servers.size() == 1) parts_.map_device = options.map_device;

@@ -106,6 +106,7 @@ class ParameterServerExchange final : public Exchange, private ChunkMemory {
   ChunkMemory* chunk_memory() override {
     return chunk_arenas_ == nullptr ? nullptr : this;
   }
+  RowExchange* rows() override { return parts_.rows.get(); }
   GradientSender* SenderOf(int chunk) override { return &ConnectionFor(chunk); }
   void Finish() override;
   void FillStatistics(ProcessStatistics* statistics) const override;

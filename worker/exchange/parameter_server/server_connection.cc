@@ -104,6 +104,13 @@ void ServerConnection::Fetch(int chunk, int64_t version) {
   stream_->Send(message, /*priority=*/-1);
 }
 
+void ServerConnection::SendRows(const WorkerMessage& message,
+                                OutgoingPayload payload, int64_t step) {
+  parts_->bytes_sent += payload.bytes;
+  // With the first chunks, and behind everything of earlier steps.
+  stream_->Send(message, std::move(payload), WritePriority(step, /*chunk=*/0));
+}
+
 void ServerConnection::Push(int64_t step, NodeChunk sum) {
   absl::Status status = Failpoint("W7");
   if (status.ok() && sum.chunk == parts_->layout->chunk_count() / 2) {
@@ -192,6 +199,12 @@ bool ServerConnection::Handle(const ServerMessage& message,
       return OnOutcome(message.outcome());
     case ServerMessage::kWeights:
       return OnWeights(message.weights(), std::move(payload));
+    case ServerMessage::kRows:
+      return OnRows(message.rows(), payload);
+    case ServerMessage::kTablesComplete:
+      parts_->sink->SetTablesComplete(shard_,
+                                      message.tables_complete().version());
+      return true;
     case ServerMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -209,6 +222,15 @@ bool ServerConnection::OnWeights(const Weights& weights,
   if (!parts_->fetches) return Write(weights, *std::move(floats));
   WriteFetched(weights, *floats);
   return true;
+}
+
+bool ServerConnection::OnRows(const Rows& rows,
+                              const ReceivedPayload& payload) {
+  const absl::Status status =
+      parts_->rows == nullptr
+          ? absl::InvalidArgumentError("sent rows in a job without tables")
+          : parts_->rows->OnRows(shard_, rows, payload);
+  return status.ok() || Fail(status);
 }
 
 void ServerConnection::WriteFetched(const Weights& weights,

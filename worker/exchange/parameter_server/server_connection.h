@@ -31,6 +31,7 @@
 #include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/gradient_encoder.h"
 #include "worker/exchange/parameter_server/received_weights.h"
+#include "worker/exchange/parameter_server/server_rows.h"
 #include "worker/exchange/step_gradients.h"
 #include "worker/state/weights_sink.h"
 
@@ -62,6 +63,7 @@ struct ExchangeParts {
   const bool answered;
   GradientEncoder encoder;
   ReceivedWeights weights;
+  std::unique_ptr<ServerRows> rows;  // Null in jobs without tables.
   ChunkLatency latency;
   std::unique_ptr<ExchangeTrace> trace;  // Null if no step is traced.
   // The learning rates that the program states.
@@ -117,6 +119,9 @@ class ServerConnection final
   void PushInitial(int chunk, const Buffer& arena);
   // Requests a version of the chunk. Requires ExchangeParts::fetches.
   void Fetch(int chunk, int64_t version);
+  // Sends a message of ServerRows, which belongs to this step.
+  void SendRows(const WorkerMessage& message, OutgoingPayload payload,
+                int64_t step);
   // Sends the sum. If the sum is in memory that the server shares, sends only a
   // notice.
   void Push(int64_t step, NodeChunk sum) override
@@ -178,6 +183,7 @@ class ServerConnection final
   // Reports the versions in versions_, which are already in shared memory, to
   // the sink. Returns false if one of them must be parked.
   bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  bool OnRows(const Rows& rows, const ReceivedPayload& payload);
   bool OnOutcome(const Outcome& outcome) ABSL_LOCKS_EXCLUDED(memory_mu_);
 
   // Reports the error to the sink and ends the connection. Always returns true,

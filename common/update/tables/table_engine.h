@@ -1,0 +1,166 @@
+// Holds a server's part of the tables of a job, and applies gradients to them.
+#ifndef TRIBUTARY_COMMON_UPDATE_TABLES_TABLE_ENGINE_H_
+#define TRIBUTARY_COMMON_UPDATE_TABLES_TABLE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/executor.h"
+#include "common/optimizer/stated_rates.h"
+#include "common/optimizer/update_recipe.h"
+#include "common/sparse/row_gradients.h"
+#include "common/sparse/sparse_table.h"
+#include "common/update/aggregation/chunk_aggregator.h"
+#include "common/update/consistency/consistency_policy.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// The rows of all tables that belong to one server. All tables take a step
+// together: when the contributions to the step cover the reduction tree, their
+// rows are added in its order, and each row that has a gradient is updated
+// once. Version v is the state after v steps.
+//
+// A worker contributes to step s only after every server has announced that it
+// has all contributions to step s - 1 (Listener). Until then, the worker may have
+// to compute step s - 1 again, for a worker that was lost. It computes step s
+// from rows of version s - SparseSpec.fixed_lag, which it reads from every
+// server, also if it needs no row of it. So when a server has all contributions
+// to step s, each server has those to step s - 1 and version s - fixed_lag, and
+// no worker needs a version before s - 1 - fixed_lag any more. The server is at
+// most at version s + 1, so the 2 fixed_lag + 2 newest versions suffice.
+//
+// Thread-safe. No method blocks, except that CheckKeys and AddContribution take
+// time for each key.
+class TableEngine {
+ public:
+  struct Options {
+    JobSpec job;  // A result of ResolveJob with `sparse`.
+    int64_t steps = 0;
+    int shard = 0;
+    int servers = 1;
+    int64_t first_version = 0;
+    // True if updates wait for SetGradientNorm.
+    bool awaits_norm = false;
+    // True if TakeChanges will be called.
+    bool records_changes = false;
+    // The learning rates that workers have stated. Must outlive the engine.
+    const StatedRates* rates = nullptr;
+    // Called at most once, on any thread, with no lock held, if the rows do not
+    // fit into memory. The engine then makes no progress.
+    std::function<void(const absl::Status&)> on_failure;
+    // Called once for each step, in their order, with the fields that concern
+    // rows, on any thread.
+    std::function<void(const StepSums&)> on_sums;
+  };
+  // `pool` must outlive the engine, and be drained before it is destroyed.
+  // Returns the errors of SparseTable::Create.
+  static absl::StatusOr<std::unique_ptr<TableEngine>> Create(Options options,
+                                                             Executor* pool);
+
+  int tables() const { return static_cast<int>(tables_.size()); }
+  RowDims dims() const { return RowDimsOf(options_.job.sparse()); }
+  SparseTable* table(int number) const { return tables_[number].get(); }
+
+  // Returns InvalidArgument, naming the table, if there are not as many lists
+  // as tables, or for keys that SparseTable::CheckKeys refuses.
+  absl::Status CheckKeys(const TableKeys& keys) const;
+
+  // Adds a contribution, whose `gradient` is a RowSource with valid keys and
+  // whose step, node and sample count were checked. Drops it if it is not
+  // needed any more. Returns FailedPrecondition for a step that its sender
+  // cannot have reached.
+  absl::Status AddContribution(NodeSum sum) ABSL_LOCKS_EXCLUDED(mu_);
+  // Drops the contributions of this worker to steps that are not complete.
+  void DropFrom(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
+  // Updates the rows of a step that waits for the norm.
+  void SetGradientNorm(int64_t step, double norm) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Calls `listener` with the number of steps whose contributions are complete,
+  // now and whenever it grows, until RemoveListener(id) has returned. The calls
+  // come from any thread, in order, with a lock of the engine held.
+  using Listener = std::function<void(int64_t complete)>;
+  void AddListener(int64_t id, Listener listener) ABSL_LOCKS_EXCLUDED(mu_);
+  void RemoveListener(int64_t id) ABSL_LOCKS_EXCLUDED(mu_);
+
+  int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Reads rows of a version as soon as it exists, and calls `done` on the pool
+  // with their values: those of the first table, [keys, dim], then those of the
+  // next. `keys` must be valid. `done` receives FailedPrecondition if the
+  // version does not exist any more. Not called if the engine is destroyed
+  // before.
+  using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
+  void Read(int64_t version, TableKeys keys, ReadCallback done)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Calls `done`, on the pool or in this call, with what has changed in each
+  // table from its last call to `version`, as soon as this version exists.
+  // Returns false, and does not call `done`, if there is a newer version
+  // already. Replaces an earlier call whose `done` was not called.
+  using ChangesCallback =
+      std::function<void(std::vector<SparseTable::Changes>)>;
+  bool TakeChanges(int64_t version, ChangesCallback done)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  // What the engine does with the step after its version.
+  enum class State {
+    kCollecting,  // Waits for contributions.
+    kSumming,     // Adds them up.
+    kAwaitingNorm,
+    kUpdating,
+  };
+  struct Waiting {
+    TableKeys keys;
+    ReadCallback done;
+  };
+
+  TableEngine(Options options, Executor* pool,
+              std::vector<std::unique_ptr<SparseTable>> tables);
+
+  // Begins the next step if its contributions are complete.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Adds up the contributions to the step; then updates the rows, or reports
+  // the sums and waits for the norm.
+  void Sum() ABSL_LOCKS_EXCLUDED(mu_);
+  void Update(double norm) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the sums to report.
+  StepSums SumsOf(const TableGradients& total) const;
+  StepSums::NonfiniteRow FindNonfinite(int table, uint64_t key) const;
+  void ReadNow(int64_t version, const TableKeys& keys,
+               const ReadCallback& done) const;
+
+  const Options options_;
+  Executor* const pool_;
+  const UpdateRecipe recipe_;
+  const std::vector<std::unique_ptr<SparseTable>> tables_;
+
+  // The contributions to the step, and their sum. Set by the thread that takes
+  // the engine from one state to the next.
+  ChunkUpdate step_;
+  TableGradients total_;
+
+  mutable absl::Mutex mu_;
+  std::unique_ptr<ContributionQueue> queue_ ABSL_GUARDED_BY(mu_);
+  State state_ ABSL_GUARDED_BY(mu_) = State::kCollecting;
+  int64_t version_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Listener> listeners_ ABSL_GUARDED_BY(mu_);
+  // Reads of versions that do not exist yet, by version.
+  std::multimap<int64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  int64_t changes_version_ ABSL_GUARDED_BY(mu_) = -1;
+  ChangesCallback changes_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_UPDATE_TABLES_TABLE_ENGINE_H_

@@ -1,0 +1,230 @@
+#include "worker/exchange/parameter_server/server_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/status_macros.h"
+#include "common/codec/encoding.h"
+#include "common/sparse/key_hash.h"
+#include "common/stream/received_floats.h"
+
+namespace tributary {
+namespace {
+
+// How often a waiting thread checks whether its task is given up.
+constexpr absl::Duration kPatience = absl::Milliseconds(20);
+
+}  // namespace
+
+// The rows of one request.
+class ServerRows::Requested final {
+ public:
+  Requested(const TableKeys& keys, const RowDims& dims, int servers)
+      : parts_(servers), missing_(servers) {
+    int64_t elements = 0;
+    for (size_t table = 0; table < keys.size(); ++table) {
+      elements += static_cast<int64_t>(keys[table].size()) * dims[table];
+    }
+    values_ = AllocateBuffer(elements);
+  }
+
+  // The rows that one server sends: where they belong, and how many have
+  // arrived.
+  struct Part {
+    std::vector<int64_t> begin;  // In values_, by row.
+    std::vector<int32_t> elements;
+    int64_t arrived = 0;
+  };
+  Part* part(int shard) { return &parts_[shard]; }
+
+  absl::Status Add(int shard, const Rows& rows, Encoding encoding,
+                   const ReceivedPayload& payload) ABSL_LOCKS_EXCLUDED(mu_) {
+    Part& part = parts_[shard];
+    const auto wanted = static_cast<int64_t>(part.begin.size());
+    if (rows.gone()) {
+      absl::MutexLock lock(&mu_);
+      gone_ = true;
+      return absl::OkStatus();
+    }
+    if (rows.first() != part.arrived || rows.rows() < 0 ||
+        rows.rows() > wanted - part.arrived || rows.encoding() != encoding) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sent rows ", rows.first(), " to ", rows.first() + rows.rows(),
+          " of ", wanted, " in encoding ", Encoding_Name(rows.encoding()),
+          ", expected row ", part.arrived, " in ", Encoding_Name(encoding)));
+    }
+    int64_t elements = 0;
+    for (int32_t row = 0; row < rows.rows(); ++row) {
+      elements += part.elements[part.arrived + row];
+    }
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const ReceivedFloats floats,
+        ReceivedFloats::Create(encoding, payload, elements));
+    int64_t from = 0;
+    for (int32_t row = 0; row < rows.rows(); ++row) {
+      const int32_t count = part.elements[part.arrived + row];
+      floats.Read(from, count, values_.get() + part.begin[part.arrived + row]);
+      from += count;
+    }
+    part.arrived += rows.rows();
+    if (part.arrived < wanted) return absl::OkStatus();
+    absl::MutexLock lock(&mu_);
+    --missing_;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const float*> Await(const WeightsSink& sink,
+                                     const std::function<bool()>& given_up)
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return missing_ == 0 || gone_;
+    };
+    while (true) {
+      {
+        absl::MutexLock lock(&mu_);
+        mu_.AwaitWithTimeout(absl::Condition(&settled), kPatience);
+        if (missing_ == 0) return values_.get();
+        if (gone_) return absl::AbortedError("the rows are gone");
+      }
+      TRIBUTARY_RETURN_IF_ERROR(sink.status());
+      if (given_up()) return absl::AbortedError("the task was given up");
+    }
+  }
+
+ private:
+  Buffer values_;
+  std::vector<Part> parts_;  // By server; each is used by its stream.
+  absl::Mutex mu_;
+  int missing_ ABSL_GUARDED_BY(mu_);  // Servers whose rows have not arrived.
+  bool gone_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+ServerRows::ServerRows(const JobSpec& job, int servers,
+                       const StatedRates* rates, WeightsSink* sink, Send send)
+    : sparse_(job.sparse()),
+      dims_(RowDimsOf(sparse_)),
+      row_encoding_(WeightsEncoding(job.exchange())),
+      gradient_encoding_(GradientEncoding(job.exchange())),
+      servers_(servers),
+      rates_(rates),
+      sink_(sink),
+      send_(std::move(send)) {}
+
+int ServerRows::ShardOf(int table, uint64_t key) const {
+  if (servers_ == 1) return 0;
+  return ServerOfBucket(
+      BucketOfHash(KeyHash(key), sparse_.table(table).buckets()), servers_);
+}
+
+std::unique_ptr<RequestedRows> ServerRows::Request(int64_t version,
+                                                   const TableKeys& keys) {
+  // What the caller holds: the request ends with it.
+  class Handle final : public RequestedRows {
+   public:
+    Handle(std::shared_ptr<Requested> rows, const WeightsSink* sink)
+        : rows_(std::move(rows)), sink_(sink) {}
+    absl::StatusOr<const float*> Await(
+        const std::function<bool()>& given_up) override {
+      return rows_->Await(*sink_, given_up);
+    }
+
+   private:
+    const std::shared_ptr<Requested> rows_;
+    const WeightsSink* const sink_;
+  };
+
+  auto rows = std::make_shared<Requested>(keys, dims_, servers_);
+  std::vector<TableKeys> parts(servers_, TableKeys(keys.size()));
+  int64_t begin = 0;
+  for (size_t table = 0; table < keys.size(); ++table) {
+    for (const uint64_t key : keys[table]) {
+      const int shard = ShardOf(static_cast<int>(table), key);
+      parts[shard][table].push_back(key);
+      rows->part(shard)->begin.push_back(begin);
+      rows->part(shard)->elements.push_back(dims_[table]);
+      begin += dims_[table];
+    }
+  }
+  int64_t number = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    number = next_request_++;
+    for (auto request = requests_.begin(); request != requests_.end();) {
+      request = request->second.expired() ? requests_.erase(request)
+                                          : std::next(request);
+    }
+    requests_.emplace(number, rows);
+  }
+  for (int shard = 0; shard < servers_; ++shard) {
+    WorkerMessage message;
+    RowsRequest* const request = message.mutable_rows_request();
+    request->set_request(number);
+    request->set_version(version);
+    OutgoingPayload payload = PackRequest(parts[shard], request);
+    // Before gradients, which take longer.
+    send_(shard, message, std::move(payload), /*step=*/-1);
+  }
+  return std::make_unique<Handle>(std::move(rows), sink_);
+}
+
+void ServerRows::Push(int64_t step, int node, int64_t sample_count,
+                      const TableGradients& sum) {
+  RowContribution header;
+  header.set_step(step);
+  header.set_node(node);
+  header.set_weight(sample_count);
+  if (const std::optional<double> rate = rates_->Of(step)) {
+    header.set_learning_rate(*rate);
+  }
+  const auto send = [&](int shard, const TableGradients& rows) {
+    PackContribution(header, rows, dims_, gradient_encoding_,
+                     [&](const RowContribution& part, OutgoingPayload payload) {
+                       WorkerMessage message;
+                       *message.mutable_row_contribution() = part;
+                       send_(shard, message, std::move(payload), step);
+                     });
+  };
+  if (servers_ == 1) return send(0, sum);
+  std::vector<TableGradients> parts(servers_);
+  for (size_t table = 0; table < sum.size(); ++table) {
+    const RowGradients& all = *sum[table];
+    const int dim = dims_[table];
+    std::vector<std::vector<int64_t>> places(servers_);
+    for (int64_t row = 0; row < all.rows(); ++row) {
+      places[ShardOf(static_cast<int>(table), all.keys[row])].push_back(row);
+    }
+    for (int shard = 0; shard < servers_; ++shard) {
+      auto part = std::make_shared<RowGradients>();
+      part->values =
+          AllocateBuffer(static_cast<int64_t>(places[shard].size()) * dim);
+      float* to = part->values.get();
+      for (const int64_t row : places[shard]) {
+        part->keys.push_back(all.keys[row]);
+        to = std::copy_n(all.values.get() + row * dim, dim, to);
+      }
+      parts[shard].push_back(std::move(part));
+    }
+  }
+  for (int shard = 0; shard < servers_; ++shard) send(shard, parts[shard]);
+}
+
+absl::Status ServerRows::OnRows(int shard, const Rows& rows,
+                                const ReceivedPayload& payload) {
+  std::shared_ptr<Requested> request;
+  {
+    absl::MutexLock lock(&mu_);
+    if (rows.request() < 0 || rows.request() >= next_request_) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sent rows of request ", rows.request(), " of ", next_request_));
+    }
+    const auto found = requests_.find(rows.request());
+    if (found != requests_.end()) request = found->second.lock();
+  }
+  if (request == nullptr) return absl::OkStatus();
+  return request->Add(shard, rows, row_encoding_, payload);
+}
+
+}  // namespace tributary

@@ -1,0 +1,188 @@
+#include "worker/sparse/feature_rows.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/buffer_pool.h"
+#include "common/sparse/key_hash.h"
+
+namespace tributary {
+namespace {
+
+// Numbers the different keys of a table in the order in which they occur.
+class KeyNumbers {
+ public:
+  explicit KeyNumbers(size_t most) {
+    size_t slots = 16;
+    while (slots < 2 * most) slots *= 2;
+    slots_.assign(slots, -1);
+  }
+
+  int32_t Of(uint64_t key) {
+    const size_t mask = slots_.size() - 1;
+    for (size_t slot = KeyHash(key) & mask;; slot = (slot + 1) & mask) {
+      if (slots_[slot] < 0) {
+        slots_[slot] = static_cast<int32_t>(keys_.size());
+        keys_.push_back(key);
+        return slots_[slot];
+      }
+      if (keys_[slots_[slot]] == key) return slots_[slot];
+    }
+  }
+  const std::vector<uint64_t>& keys() const { return keys_; }
+
+ private:
+  std::vector<int32_t> slots_;  // Open addressing; -1: free.
+  std::vector<uint64_t> keys_;
+};
+
+__attribute__((always_inline)) inline void Add(const float* __restrict from,
+                                               float scale, int count,
+                                               float* __restrict to) {
+  for (int i = 0; i < count; ++i) to[i] += scale * from[i];
+}
+
+}  // namespace
+
+FeatureRows::FeatureRows(const SparseSpec& sparse)
+    : tables_(sparse.table_size()) {
+  for (const SparseTableSpec& table : sparse.table()) {
+    dims_.push_back(table.dim());
+  }
+  for (const SparseFeatureSpec& spec : sparse.feature()) {
+    Feature feature;
+    feature.name = spec.has_name() ? spec.name() : spec.column();
+    for (int table = 0; table < tables_; ++table) {
+      if (sparse.table(table).name() == spec.table()) feature.table = table;
+    }
+    feature.dim = dims_[feature.table];
+    feature.begin = width_;
+    feature.pooling = spec.pooling();
+    width_ += feature.dim;
+    features_.push_back(std::move(feature));
+  }
+}
+
+absl::StatusOr<BatchRows> FeatureRows::RowsOf(const Batch& batch) const {
+  if (batch.feature_keys.size() != features_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch with the keys of ", batch.feature_keys.size(),
+                     " features, expected ", features_.size()));
+  }
+  std::vector<size_t> most(tables_);
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const FeatureKeys& keys = batch.feature_keys[f];
+    const bool one_each = features_[f].pooling == SparseFeatureSpec::NONE;
+    const auto samples = static_cast<size_t>(batch.samples);
+    if (keys.ends.size() != samples ||
+        (samples > 0 &&
+         keys.ends.back() != static_cast<int64_t>(keys.keys.size())) ||
+        (one_each && keys.keys.size() != samples)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "feature '", features_[f].name, "' has ", keys.keys.size(),
+          " keys for ", samples, " samples, which pooling ",
+          SparseFeatureSpec::Pooling_Name(features_[f].pooling),
+          " does not permit"));
+    }
+    most[features_[f].table] += keys.keys.size();
+  }
+  std::vector<KeyNumbers> numbers(most.begin(), most.end());
+  BatchRows rows;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const std::vector<uint64_t>& keys = batch.feature_keys[f].keys;
+    KeyNumbers& of_table = numbers[features_[f].table];
+    std::vector<int32_t>& row_of_key = rows.row_of_key.emplace_back();
+    row_of_key.reserve(keys.size());
+    for (const uint64_t key : keys) row_of_key.push_back(of_table.Of(key));
+  }
+  std::vector<std::vector<int32_t>> place(tables_);
+  for (int table = 0; table < tables_; ++table) {
+    const std::vector<uint64_t>& keys = numbers[table].keys();
+    std::vector<std::pair<uint64_t, int32_t>> sorted(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      sorted[i] = {keys[i], static_cast<int32_t>(i)};
+    }
+    std::sort(sorted.begin(), sorted.end());
+    place[table].resize(keys.size());
+    std::vector<uint64_t>& ascending = rows.keys.emplace_back(keys.size());
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      ascending[i] = sorted[i].first;
+      place[table][sorted[i].second] = static_cast<int32_t>(i);
+    }
+  }
+  for (size_t f = 0; f < features_.size(); ++f) {
+    for (int32_t& row : rows.row_of_key[f]) {
+      row = place[features_[f].table][row];
+    }
+  }
+  return rows;
+}
+
+void FeatureRows::Pool(const Batch& batch, const BatchRows& rows,
+                       const float* values, float* vectors) const {
+  std::vector<const float*> tables;
+  for (int table = 0; table < tables_; ++table) {
+    tables.push_back(values);
+    values += static_cast<int64_t>(rows.keys[table].size()) * dims_[table];
+  }
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const Feature& feature = features_[f];
+    const float* const table = tables[feature.table];
+    const std::vector<int64_t>& ends = batch.feature_keys[f].ends;
+    int64_t key = 0;
+    for (int64_t sample = 0; sample < batch.samples; ++sample) {
+      float* const to = vectors + sample * width_ + feature.begin;
+      const int64_t count = ends[sample] - key;
+      if (count == 1) {
+        std::copy_n(table + int64_t{rows.row_of_key[f][key++]} * feature.dim,
+                    feature.dim, to);
+        continue;
+      }
+      std::fill_n(to, feature.dim, 0.f);
+      const float scale = feature.pooling == SparseFeatureSpec::MEAN
+                              ? 1 / static_cast<float>(count)
+                              : 1;
+      for (; key < ends[sample]; ++key) {
+        Add(table + int64_t{rows.row_of_key[f][key]} * feature.dim, scale,
+            feature.dim, to);
+      }
+    }
+  }
+}
+
+TableGradients FeatureRows::GradientsOf(const Batch& batch,
+                                        const BatchRows& rows,
+                                        const float* vector_gradients) const {
+  std::vector<std::shared_ptr<RowGradients>> tables;
+  for (int table = 0; table < tables_; ++table) {
+    auto gradients = std::make_shared<RowGradients>();
+    gradients->keys = rows.keys[table];
+    const int64_t elements = gradients->rows() * dims_[table];
+    gradients->values = AllocateBuffer(elements);
+    std::fill_n(gradients->values.get(), elements, 0.f);
+    tables.push_back(std::move(gradients));
+  }
+  std::vector<int64_t> next(features_.size());
+  for (int64_t sample = 0; sample < batch.samples; ++sample) {
+    for (size_t f = 0; f < features_.size(); ++f) {
+      const Feature& feature = features_[f];
+      const float* const from =
+          vector_gradients + sample * width_ + feature.begin;
+      float* const table = tables[feature.table]->values.get();
+      const int64_t end = batch.feature_keys[f].ends[sample];
+      const float scale = feature.pooling == SparseFeatureSpec::MEAN
+                              ? 1 / static_cast<float>(end - next[f])
+                              : 1;
+      for (; next[f] < end; ++next[f]) {
+        Add(from, scale, feature.dim,
+            table + int64_t{rows.row_of_key[f][next[f]]} * feature.dim);
+      }
+    }
+  }
+  return {tables.begin(), tables.end()};
+}
+
+}  // namespace tributary
