@@ -155,6 +155,9 @@ JobSpec ResolveJob(JobSpec job) {
   if (job.model().has_resnet()) {
     *job.mutable_model()->mutable_resnet() = WithPreset(job.model().resnet());
   }
+  if (ReadsFeatures(job.model())) {
+    job.mutable_model()->set_loss(LossOf(job.model()));
+  }
   ExchangeSpec* const exchange = job.mutable_exchange();
   if (exchange->has_all_reduce()) {
     exchange->mutable_all_reduce()->set_chunk_bytes(ChunkBytes(*exchange));
@@ -163,6 +166,17 @@ JobSpec ResolveJob(JobSpec job) {
         ChunkBytes(*exchange));
   }
   return job;
+}
+
+bool ReadsFeatures(const ModelSpec& model) {
+  return model.has_dlrm() || model.has_deepfm() || model.has_dcn_v2() ||
+         model.has_wide_and_deep() || model.has_matrix_factorization();
+}
+
+ModelSpec::Loss LossOf(const ModelSpec& model) {
+  return !model.has_loss() && ReadsFeatures(model)
+             ? ModelSpec::BINARY_CROSS_ENTROPY
+             : model.loss();
 }
 
 int64_t ChunkBytes(const ExchangeSpec& exchange) {

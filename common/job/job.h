@@ -64,8 +64,9 @@ inline constexpr int64_t kMaxMicroBatches = 4096;
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Returns `job` with values for the unset fields whose defaults depend on other
-// fields: name, batch.micro_batches, exchange, evaluation.batch, the sizes of
-// model.gpt.preset and model.resnet.preset, and the padding of a CNN's blocks.
+// fields: name, batch.micro_batches, exchange, evaluation.batch, the loss of
+// models that read features, the sizes of model.gpt.preset and
+// model.resnet.preset, and the padding of a CNN's blocks.
 // `job` must be valid. Idempotent. If batch.micro_batches is kFindMicroBatches,
 // leaves it and evaluation.batch unchanged.
 JobSpec ResolveJob(JobSpec job);
@@ -81,6 +82,13 @@ std::vector<std::string> ModelKinds();
 // Returns the model's kind for display, such as "mlp". For an external model,
 // returns "external" followed by the model's name.
 std::string ModelTitle(const JobSpec& job);
+
+// Returns true if the model reads the features of JobSpec.sparse: model.dlrm,
+// deepfm, dcn_v2, wide_and_deep and matrix_factorization.
+bool ReadsFeatures(const ModelSpec& model);
+
+// Returns model.loss or, if it is not set, its default.
+ModelSpec::Loss LossOf(const ModelSpec& model);
 
 // Returns true if the model predicts tokens: model.gpt, and the masked language
 // model of model.bert.

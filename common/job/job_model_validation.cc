@@ -32,6 +32,13 @@ constexpr int64_t kMaxTokenTypes = 1024;
 // the weights and biases of query, key and value contiguous (StackedLinear).
 constexpr int64_t kWidthMultiple = 16;
 
+// Returns the name of the model's field, such as "model.mlp".
+std::string KindOf(const ModelSpec& model) {
+  JobSpec job;
+  *job.mutable_model() = model;
+  return absl::StrCat("model.", ModelKind(job));
+}
+
 template <typename Widths>
 absl::Status ValidateHidden(const std::string& path, const Widths& hidden) {
   if (hidden.size() > kMaxLayers) {
@@ -178,6 +185,46 @@ absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
                  kMaxSyntheticParameters);
 }
 
+absl::Status ValidateDcn(const DcnV2Spec& dcn) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.dcn_v2.cross_layers", dcn.cross_layers(), 1, kMaxLayers));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.dcn_v2.rank", dcn.rank(), 0, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ValidateHidden("model.dcn_v2.hidden", dcn.hidden()));
+  return BelowOne("model.dcn_v2.dropout", dcn.dropout());
+}
+
+absl::Status ValidateFactorization(const MatrixFactorizationSpec& model) {
+  if (model.item_feature().empty()) {
+    return Required("model.matrix_factorization.item_feature");
+  }
+  return ValidateHidden("model.matrix_factorization.hidden", model.hidden());
+}
+
+absl::Status ValidateLoss(const ModelSpec& model) {
+  if (!ReadsFeatures(model)) {
+    if (LossOf(model) != ModelSpec::BINARY_CROSS_ENTROPY) {
+      return absl::OkStatus();
+    }
+    return Error("model.loss",
+                 "BINARY_CROSS_ENTROPY works with model.dlrm, deepfm, dcn_v2, "
+                 "wide_and_deep and matrix_factorization only; leave it out");
+  }
+  switch (LossOf(model)) {
+    case ModelSpec::BINARY_CROSS_ENTROPY:
+      return absl::OkStatus();
+    case ModelSpec::MEAN_SQUARED_ERROR:
+      if (model.has_matrix_factorization()) return absl::OkStatus();
+      [[fallthrough]];
+    default:
+      return Error(
+          "model.loss", ModelSpec::Loss_Name(LossOf(model)),
+          " does not work with this model; set BINARY_CROSS_ENTROPY",
+          model.has_matrix_factorization() ? " or MEAN_SQUARED_ERROR" : "");
+  }
+}
+
 absl::Status ValidateLabelSmoothing(const ModelSpec& model) {
   TRIBUTARY_RETURN_IF_ERROR(
       BelowOne("model.label_smoothing", model.label_smoothing()));
@@ -186,6 +233,11 @@ absl::Status ValidateLabelSmoothing(const ModelSpec& model) {
     return Error("model.label_smoothing",
                  "does not apply to model.loss MEAN_SQUARED_ERROR, whose "
                  "labels are numbers; leave it out");
+  }
+  if (ReadsFeatures(model)) {
+    return Error("model.label_smoothing",
+                 "does not apply to model.loss BINARY_CROSS_ENTROPY; leave it "
+                 "out");
   }
   if (model.has_synthetic() || model.has_external()) {
     return Error("model.label_smoothing", "does not apply to model.",
@@ -213,6 +265,7 @@ absl::Status ValidateInitialWeights(const ModelSpec& model) {
 absl::Status ValidateModel(const ModelSpec& model) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateInitialWeights(model));
   TRIBUTARY_RETURN_IF_ERROR(ValidateLabelSmoothing(model));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLoss(model));
   switch (model.kind_case()) {
     case ModelSpec::kMlp:
       return ValidateMlp(model.mlp());
@@ -224,6 +277,23 @@ absl::Status ValidateModel(const ModelSpec& model) {
       return ValidateGpt(model.gpt());
     case ModelSpec::kBert:
       return ValidateBert(model.bert());
+    case ModelSpec::kDlrm:
+      TRIBUTARY_RETURN_IF_ERROR(
+          ValidateHidden("model.dlrm.bottom", model.dlrm().bottom()));
+      return ValidateHidden("model.dlrm.top", model.dlrm().top());
+    case ModelSpec::kDeepfm:
+      TRIBUTARY_RETURN_IF_ERROR(
+          ValidateHidden("model.deepfm.hidden", model.deepfm().hidden()));
+      return BelowOne("model.deepfm.dropout", model.deepfm().dropout());
+    case ModelSpec::kDcnV2:
+      return ValidateDcn(model.dcn_v2());
+    case ModelSpec::kWideAndDeep:
+      TRIBUTARY_RETURN_IF_ERROR(ValidateHidden("model.wide_and_deep.hidden",
+                                               model.wide_and_deep().hidden()));
+      return BelowOne("model.wide_and_deep.dropout",
+                      model.wide_and_deep().dropout());
+    case ModelSpec::kMatrixFactorization:
+      return ValidateFactorization(model.matrix_factorization());
     case ModelSpec::kSynthetic:
       return ValidateSynthetic(model.synthetic());
     case ModelSpec::kExternal:
@@ -235,6 +305,61 @@ absl::Status ValidateModel(const ModelSpec& model) {
       // The function that builds the model checks its fields.
       return absl::OkStatus();
   }
+}
+
+absl::Status ValidateFeatures(const ModelSpec& model,
+                              const FeatureList& features) {
+  const std::string name = KindOf(model);
+  const std::vector<int64_t>& dims = features.dims;
+  if (!ReadsFeatures(model)) {
+    if (dims.empty() || model.has_external()) return absl::OkStatus();
+    return Error("sparse.feature", name,
+                 " reads no features; use model.dlrm, deepfm, dcn_v2, "
+                 "wide_and_deep or matrix_factorization, or leave sparse out");
+  }
+  if (dims.empty()) {
+    return Error(name, "reads features; set sparse.feature");
+  }
+  const bool towers = model.has_matrix_factorization() &&
+                      !model.matrix_factorization().hidden().empty();
+  const bool equal = model.has_dlrm() || model.has_deepfm() ||
+                     (model.has_matrix_factorization() && !towers);
+  const bool biased = model.has_deepfm() || model.has_matrix_factorization();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const std::string field = absl::StrCat("sparse.feature[", i, "].table");
+    if (biased && dims[i] < 2) {
+      return Error(field, "has dim ", dims[i], "; ", name,
+                   " needs a table whose dim is at least 2");
+    }
+    if (equal && dims[i] != dims[0]) {
+      return Error(field, "has dim ", dims[i], ", but that of sparse.feature",
+                   "[0] has dim ", dims[0], "; ", name,
+                   " needs tables of one dim");
+    }
+  }
+  if (!model.has_matrix_factorization()) return absl::OkStatus();
+  const std::string& item = model.matrix_factorization().item_feature();
+  const auto found =
+      std::find(features.names.begin(), features.names.end(), item);
+  if (found == features.names.end() || found == features.names.begin()) {
+    return Error("model.matrix_factorization.item_feature", "'", item,
+                 "' must be the name of a sparse.feature other than the first");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateModelFeatures(const JobSpec& job) {
+  FeatureList features;
+  for (const SparseFeatureSpec& feature : job.sparse().feature()) {
+    const auto table = std::find_if(
+        job.sparse().table().begin(), job.sparse().table().end(),
+        [&](const SparseTableSpec& t) { return t.name() == feature.table(); });
+    if (table == job.sparse().table().end()) return absl::OkStatus();
+    features.names.push_back(feature.has_name() ? feature.name()
+                                                : feature.column());
+    features.dims.push_back(table->dim());
+  }
+  return ValidateFeatures(job.model(), features);
 }
 
 absl::Status ValidateModelMemory(const JobSpec& job) {

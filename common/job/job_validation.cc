@@ -78,8 +78,14 @@ absl::Status ValidateMetric(const JobSpec& job, const std::string& field,
                             EvaluationMetric::Name metric) {
   if (metric == EvaluationMetric::NAME_UNSPECIFIED) {
     return Error(field,
-                 "is NAME_UNSPECIFIED; set it to EVALUATION_LOSS or "
-                 "EVALUATION_ACCURACY");
+                 "is NAME_UNSPECIFIED; set it to EVALUATION_LOSS, "
+                 "EVALUATION_ACCURACY or EVALUATION_AUC");
+  }
+  if (metric == EvaluationMetric::EVALUATION_AUC &&
+      LossOf(job.model()) != ModelSpec::BINARY_CROSS_ENTROPY) {
+    return Error(field,
+                 "is EVALUATION_AUC, which only models with loss "
+                 "BINARY_CROSS_ENTROPY have; use EVALUATION_LOSS");
   }
   if (metric == EvaluationMetric::EVALUATION_ACCURACY &&
       job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
@@ -235,6 +241,7 @@ absl::Status ValidateJob(const JobSpec& original) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job.model()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModelFeatures(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateModelMemory(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));

@@ -131,7 +131,7 @@ std::string SummaryJson(const Attempt& attempt,
       if (PredictsTokens(job)) {
         summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
       }
-      if (job.model().loss() == ModelSpec::CROSS_ENTROPY) {
+      if (job.model().loss() != ModelSpec::MEAN_SQUARED_ERROR) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
       }
       for (const auto& [name, value] : evaluation.metrics) {

@@ -9,16 +9,21 @@ namespace tributary {
 namespace {
 
 double ResultOf(EvaluationMetric::Name metric, const Evaluation& evaluation) {
+  if (metric == EvaluationMetric::EVALUATION_AUC) {
+    const auto auc = evaluation.metrics.find("auc");
+    return auc == evaluation.metrics.end() ? std::nan("") : auc->second;
+  }
   return metric == EvaluationMetric::EVALUATION_ACCURACY ? evaluation.accuracy
                                                          : evaluation.loss;
 }
 
 // Returns by how much `a` is better than `b`; NaN if one of them is NaN.
 double Gain(EvaluationMetric::Name metric, double a, double b) {
-  return metric == EvaluationMetric::EVALUATION_ACCURACY ? a - b : b - a;
+  return metric == EvaluationMetric::EVALUATION_LOSS ? b - a : a - b;
 }
 
 const char* NameOf(EvaluationMetric::Name metric) {
+  if (metric == EvaluationMetric::EVALUATION_AUC) return "evaluation AUC";
   return metric == EvaluationMetric::EVALUATION_ACCURACY ? "evaluation accuracy"
                                                          : "evaluation loss";
 }

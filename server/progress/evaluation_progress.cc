@@ -29,6 +29,37 @@ bool IsMetricName(const std::string& name) {
          });
 }
 
+// Adds scores that HasValidScores has accepted.
+void AddScores(const ScoreBins& scores, ScoreHistogram* sum) {
+  uint32_t bin = 0;
+  for (int i = 0; i < scores.bin_delta_size(); ++i) {
+    bin += scores.bin_delta(i);
+    sum->Add(bin, {scores.negatives(i), scores.positives(i)});
+  }
+}
+
+// Returns whether the scores are absent or those of `weight` samples.
+bool HasValidScores(const EvaluationReport& report) {
+  const ScoreBins& scores = report.scores();
+  const int size = scores.bin_delta_size();
+  if (scores.negatives_size() != size || scores.positives_size() != size) {
+    return false;
+  }
+  uint64_t bin = 0;
+  int64_t left = report.weight();
+  for (int i = 0; i < size; ++i) {
+    bin += scores.bin_delta(i);
+    if ((i > 0 && scores.bin_delta(i) == 0) || bin >= ScoreHistogram::kBins) {
+      return false;
+    }
+    for (const int64_t count : {scores.negatives(i), scores.positives(i)}) {
+      if (count < 0 || count > left) return false;
+      left -= count;
+    }
+  }
+  return size == 0 || left == 0;
+}
+
 }  // namespace
 
 EvaluationProgress::EvaluationProgress(const JobSpec& job,
@@ -102,6 +133,12 @@ absl::Status EvaluationProgress::CheckPiece(
                      report.piece(), ": correct is ", report.correct(),
                      ", expected from 0 to ", report.weight()));
   }
+  if (!HasValidScores(report)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluation of version ", report.version(), ", piece ", report.piece(),
+        ": scores must be the counts of ascending bins below ",
+        ScoreHistogram::kBins, ", and add up to weight, ", report.weight()));
+  }
   std::set<std::string> names;
   for (const MetricSum& metric : report.metric()) {
     if (IsMetricName(metric.name()) && names.insert(metric.name()).second &&
@@ -132,8 +169,14 @@ absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
   if (report.version() != evaluating_version_) {
     evaluating_version_ = report.version();
     pieces_.clear();
+    scores_ = ScoreHistogram();
   }
-  if (pieces_.emplace(report.piece(), report).second) last_piece_ = now;
+  if (const auto [added, is_new] = pieces_.emplace(report.piece(), report);
+      is_new) {
+    last_piece_ = now;
+    AddScores(report.scores(), &scores_);
+    added->second.clear_scores();
+  }
   if (static_cast<int64_t>(pieces_.size()) < facts_.evaluation_pieces()) {
     return false;
   }
@@ -159,6 +202,8 @@ absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
   for (const auto& [name, sums] : metrics) {
     evaluation_->metrics[name] = sums.second > 0 ? sums.first / sums.second : 0;
   }
+  if (!scores_.bins().empty()) evaluation_->metrics["auc"] = scores_.Auc();
+  scores_ = ScoreHistogram();
   Judge(report.version());
   return true;
 }

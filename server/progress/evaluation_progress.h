@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/job/rounds.h"
+#include "common/numerics/score_histogram.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -66,7 +67,8 @@ class EvaluationProgress {
  private:
   // Returns InvalidArgument, with the value and the expected value, if a report
   // about a piece of an evaluation (a part of the held-out data) states an
-  // impossible number of samples or of correct predictions.
+  // impossible number of samples or of correct predictions, or invalid metrics
+  // or scores.
   absl::Status CheckPiece(const EvaluationReport& report) const;
   // Decides whether `version`, the newest evaluated version, is the best
   // version, and whether the job stops early.
@@ -83,7 +85,8 @@ class EvaluationProgress {
   std::string stop_reason_;
   int64_t final_version_;
   int64_t evaluating_version_ = 0;
-  std::map<int64_t, EvaluationReport> pieces_;
+  std::map<int64_t, EvaluationReport> pieces_;  // Without scores.
+  ScoreHistogram scores_;                       // Of these pieces.
   absl::Time last_piece_ = absl::InfinitePast();
 };
 

@@ -134,4 +134,48 @@ ReferenceLayer ReferenceResidual() {
   };
 }
 
+ReferenceLayer ReferenceProduct() {
+  return [](Inputs x, Inputs) {
+    Values y = x[0];
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= x[1][i];
+    return y;
+  };
+}
+
+ReferenceLayer ReferenceColumns(int64_t samples,
+                                const std::vector<ReferenceColumn>& columns) {
+  return [=](Inputs x, Inputs) {
+    Values y;
+    for (int64_t r = 0; r < samples; ++r) {
+      for (const ReferenceColumn& at : columns) {
+        const Values& input = x[at.input];
+        y.push_back(input[r * (input.size() / samples) + at.column]);
+      }
+    }
+    return y;
+  };
+}
+
+ReferenceLayer ReferenceBlockSum(int64_t count, int64_t width) {
+  return [=](Inputs x, Inputs w) {
+    const auto rows = static_cast<int64_t>(x[0].size()) / (count * width);
+    return reference::SumBlocks(rows, count, width, x[0],
+                                w.empty() ? Values() : w[0]);
+  };
+}
+
+ReferenceLayer ReferencePairDots(int64_t count, int64_t width) {
+  return [=](Inputs x, Inputs) {
+    const auto rows = static_cast<int64_t>(x[0].size()) / (count * width);
+    return reference::PairDots(rows, count, width, x[0]);
+  };
+}
+
+ReferenceLayer ReferencePairSum(int64_t count, int64_t width) {
+  return [=](Inputs x, Inputs) {
+    const auto rows = static_cast<int64_t>(x[0].size()) / (count * width);
+    return reference::PairSum(rows, count, width, x[0]);
+  };
+}
+
 }  // namespace tributary

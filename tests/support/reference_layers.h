@@ -41,6 +41,17 @@ ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
 ReferenceLayer ReferenceAttention(const AttentionShape& shape,
                                   const RandomStream& stream, float rate);
 ReferenceLayer ReferenceResidual();
+ReferenceLayer ReferenceProduct();
+struct ReferenceColumn {
+  int input = 0;
+  int64_t column = 0;
+};
+ReferenceLayer ReferenceColumns(int64_t samples,
+                                const std::vector<ReferenceColumn>& columns);
+// The layer has no bias if `weights` is empty.
+ReferenceLayer ReferenceBlockSum(int64_t count, int64_t width);
+ReferenceLayer ReferencePairDots(int64_t count, int64_t width);
+ReferenceLayer ReferencePairSum(int64_t count, int64_t width);
 
 }  // namespace tributary
 

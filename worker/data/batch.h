@@ -3,6 +3,7 @@
 #define TRIBUTARY_WORKER_DATA_BATCH_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,6 +33,8 @@ struct DataInfo {
   // Number of elements of the vector of each feature of JobSpec.sparse, in the
   // order of the features. Empty in jobs without tables.
   std::vector<int64_t> vector_dims;
+  // The names of these features.
+  std::vector<std::string> vector_names;
 };
 
 // The keys of one feature of JobSpec.sparse in a set of samples.

@@ -19,6 +19,8 @@ ValueId AddDropout(absl::string_view name, float rate, ValueId value,
       name, std::make_unique<Dropout>(graph->values()[value], rate), {value});
 }
 
+}  // namespace
+
 ValueId AddLinear(absl::string_view name, int64_t outputs, ValueId value,
                   Graph* graph) {
   return graph->Add(name,
@@ -27,12 +29,10 @@ ValueId AddLinear(absl::string_view name, int64_t outputs, ValueId value,
                     {value});
 }
 
-}  // namespace
-
-void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
-                    ValueId value, Graph* graph) {
+ValueId AddHiddenLayers(absl::string_view prefix, const LinearStack& stack,
+                        ValueId value, Graph* graph) {
   for (size_t i = 0; i < stack.hidden.size(); ++i) {
-    const std::string name = absl::StrCat("hidden.", i);
+    const std::string name = absl::StrCat(prefix, ".", i);
     const std::string dropout_name = absl::StrCat(name, ".dropout");
     if (stack.dropout_first) {
       value = AddDropout(dropout_name, stack.dropout, value, graph);
@@ -44,6 +44,12 @@ void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
       value = AddDropout(dropout_name, stack.dropout, value, graph);
     }
   }
+  return value;
+}
+
+void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
+                    ValueId value, Graph* graph) {
+  value = AddHiddenLayers("hidden", stack, value, graph);
   if (stack.dropout_first) {
     value = AddDropout("output.dropout", stack.dropout, value, graph);
   }

@@ -31,6 +31,13 @@ struct LinearStack {
   float dropout = 0;
   bool dropout_first = false;
 };
+// Adds the hidden layers, which are named "<name>.<i>", to `graph`. `value` is
+// the input of the first layer. Returns the output of the last one.
+ValueId AddHiddenLayers(absl::string_view name, const LinearStack& stack,
+                        ValueId value, Graph* graph);
+// Adds a linear layer with the initial values of torch.nn.Linear.
+ValueId AddLinear(absl::string_view name, int64_t outputs, ValueId value,
+                  Graph* graph);
 // Adds the hidden layers, the output layer and the loss to `graph`. `value` is
 // the input of the first layer.
 void AddLinearStack(const LinearStack& stack, const LossSpec& loss,

@@ -8,13 +8,18 @@
 #include "common/job/job_model_validation.h"
 #include "worker/models/bert.h"
 #include "worker/models/cnn.h"
+#include "worker/models/dcn_v2.h"
+#include "worker/models/deepfm.h"
+#include "worker/models/dlrm.h"
 #include "worker/models/gpt.h"
 #include "worker/models/initial_weights.h"
+#include "worker/models/matrix_factorization.h"
 #include "worker/models/mlp.h"
 #include "worker/models/network_model.h"
 #include "worker/models/registered_model.h"
 #include "worker/models/resnet.h"
 #include "worker/models/synthetic_model.h"
+#include "worker/models/wide_and_deep.h"
 #include "worker/nn/device_inputs.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/weight_copies.h"
@@ -37,6 +42,16 @@ absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
       return BuildRegisteredModel(spec.external(), info, registered);
     case ModelSpec::kBert:
       return BuildBert(spec, info);
+    case ModelSpec::kDlrm:
+      return BuildDlrm(spec, info);
+    case ModelSpec::kDeepfm:
+      return BuildDeepfm(spec, info);
+    case ModelSpec::kDcnV2:
+      return BuildDcnV2(spec, info);
+    case ModelSpec::kWideAndDeep:
+      return BuildWideAndDeep(spec, info);
+    case ModelSpec::kMatrixFactorization:
+      return BuildMatrixFactorization(spec, info);
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;

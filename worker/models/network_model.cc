@@ -86,8 +86,7 @@ absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
   outputs->clear();
   if (batch.samples == 0) return absl::OkStatus();
   prefetched_.reset();
-  const Real* const predicted =
-      network_->Predict(batch.samples, input.input, weights);
+  const Real* const predicted = network_->Predict(input, weights);
   const LossSpec& loss = network_->graph().loss();
   const int64_t count = batch.samples * loss.rows;
   std::vector<float> rows(static_cast<size_t>(count * loss.width));
@@ -132,7 +131,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   }
   prefetched_.reset();
   const Real* predicted =
-      network_->Predict(/*samples=*/1, window_.data(), weights);
+      network_->Predict({/*samples=*/1, window_.data()}, weights);
   return CopyRealsToHost(
       device_,
       RealAt(*device_, predicted,

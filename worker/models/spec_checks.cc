@@ -4,12 +4,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/field_checks.h"
+#include "common/job/job.h"
 #include "worker/nn/layers/activation.h"
 
 namespace tributary {
 
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info) {
   LossSpec loss;
+  if (LossOf(spec) == ModelSpec::BINARY_CROSS_ENTROPY) {
+    if (info.classes != 2) {
+      return Error("model.loss",
+                   "BINARY_CROSS_ENTROPY needs data with two classes, 0 and 1");
+    }
+    return LossSpec::BinaryCrossEntropy();
+  }
   if (spec.loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (info.classes != 0 || info.kind != DataInfo::Kind::kRows) {
       return Error("model.loss",

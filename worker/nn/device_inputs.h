@@ -16,15 +16,23 @@ namespace tributary {
 // has four bytes: it is a float, or a token or label of type int32.
 struct MicroBatchInput {
   int64_t samples = 0;
-  const void* input = nullptr;  // [samples, elements of the input]
+  // [samples, elements of the input, except for vectors]
+  const void* input = nullptr;
   // The targets, [samples, LossSpec::TargetElements()]. Null if the loss is not
   // needed.
   const void* target = nullptr;
+  // The vectors (see Graph), [samples, Graph::vector_elements()].
+  const float* vectors = nullptr;
   // True if this micro-batch is the one that was prefetched last. `input` is
   // then not read, and `target` is read only to count the rows whose label is
   // not -1.
   bool prefetched = false;
 };
+
+// Copies the input of a micro-batch to `to`, in host memory: [samples, elements
+// of the input], where a sample's vectors follow its other elements.
+void CopyInput(const Graph& graph, const MicroBatchInput& micro_batch,
+               void* to);
 
 // Transfers micro-batches to a device with its own memory, through pinned host
 // memory and on a separate copy stream. The device memory for a micro-batch is
@@ -40,7 +48,8 @@ class DeviceInputs {
   // of up to `max_samples` samples, or 0 if the device works in host memory.
   static int64_t BytesOf(const Graph& graph, int64_t max_samples,
                          const Device& device);
-  // Returns null if BytesOf returns 0. `device` must outlive the result.
+  // Returns null if BytesOf returns 0. `graph` and `device` must outlive the
+  // result.
   // Returns ResourceExhausted if host or device memory does not suffice.
   static absl::StatusOr<std::unique_ptr<DeviceInputs>> Create(
       const Graph& graph, int64_t max_samples, Device* device);
@@ -82,11 +91,13 @@ class DeviceInputs {
 
   using HostMemory = std::unique_ptr<char, void (*)(void*)>;
 
-  DeviceInputs(const Sizes& sizes, Device* device, Device::Memory memory,
-               HostMemory staging);
+  DeviceInputs(const Graph& graph, const Sizes& sizes, Device* device,
+               Device::Memory memory, HostMemory staging);
   absl::Status CreateQueue();
-  void Copy(int64_t offset, const void* from, int64_t bytes);
+  // Copies bytes of staging_ to the same place of memory_.
+  void Copy(int64_t offset, int64_t bytes);
 
+  const Graph& graph_;
   const int64_t input_bytes_;
   const int64_t target_bytes_;
   const int64_t target_offset_;

@@ -40,6 +40,11 @@ class GradientSink {
   // operations synchronously, the host may also read them. Called with
   // decreasing `begin`; the last call has `begin` 0.
   virtual void Ready(int64_t /*begin*/) {}
+  // Returns where models whose input has vectors (see Batch::vectors) write the
+  // gradient of the sum of the losses with respect to them: [samples, elements
+  // of a sample's vectors], in host memory. Null if it is not wanted. Called
+  // after the last Ready; the gradients are complete when the model returns.
+  virtual float* VectorGradients() { return nullptr; }
 
  protected:
   void SetData(float* data) { data_ = data; }

@@ -24,7 +24,12 @@ std::string ShapeText(const std::vector<int64_t>& shape, int64_t padding) {
 }  // namespace
 
 Graph::Graph(int64_t input_elements)
-    : values_{input_elements}, table_(std::make_unique<ParameterTable>()) {}
+    : Graph(input_elements, /*vector_elements=*/0) {}
+
+Graph::Graph(int64_t input_elements, int64_t vector_elements)
+    : vector_elements_(vector_elements),
+      values_{input_elements},
+      table_(std::make_unique<ParameterTable>()) {}
 
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;

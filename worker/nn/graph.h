@@ -41,12 +41,19 @@ class Graph {
   // `input_elements` is the number of four-byte elements (floats or int32
   // tokens) of one sample.
   explicit Graph(int64_t input_elements);
+  // The input is floats, the last `vector_elements` of which are vectors that
+  // come from outside of the network. The network computes their gradient (see
+  // GradientSink::VectorGradients).
+  Graph(int64_t input_elements, int64_t vector_elements);
   ~Graph();
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
   // Returns the id of the network's input.
   ValueId input() const { return 0; }
+  // Returns the number of elements of one sample's vectors, at the end of the
+  // input.
+  int64_t vector_elements() const { return vector_elements_; }
 
   // Adds a layer and returns the id of its output. The layer's parameters are
   // named "<name>.<name within the layer>".
@@ -90,6 +97,7 @@ class Graph {
   void Fail(absl::string_view layer, absl::string_view what);
 
   absl::Status status_;
+  int64_t vector_elements_;
   std::vector<Node> nodes_;
   std::vector<int64_t> values_;
   std::unique_ptr<ParameterTable> table_;

@@ -1,13 +1,37 @@
 #include "worker/nn/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/cleanup/cleanup.h"
 #include "common/base/crash_context.h"
 #include "common/base/status_macros.h"
+#include "worker/device/reals.h"
 #include "worker/nn/initial_values.h"
 
 namespace tributary {
+namespace {
+
+// Sets the histogram of the logits, and the metric "calibration": the sum of
+// the predicted probabilities divided by the number of labels that are 1.
+absl::Status AddScores(Device* device, const Real* logits, int64_t count,
+                       const int32_t* labels, LossSums* sums) {
+  std::vector<float> scores(static_cast<size_t>(count));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CopyRealsToHost(device, logits, count, scores.data()));
+  LossSums::Metric calibration;
+  calibration.name = "calibration";
+  for (int64_t i = 0; i < count; ++i) {
+    if (labels[i] < 0) continue;
+    sums->scores.Add(scores[i], labels[i]);
+    calibration.sum += 1 / (1 + std::exp(-static_cast<double>(scores[i])));
+    calibration.count += labels[i];
+  }
+  sums->metrics.push_back(std::move(calibration));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
     Graph graph, int64_t max_samples, Device* device, WeightCopies* copies,
@@ -108,13 +132,36 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   if (inputs_ == nullptr) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, end_forward());
     backward();
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadVectorGradients(micro_batch.samples, gradients));
     return sums;
   }
   // Queue backward before waiting for the loss, which would idle the device.
   backward();
   pass.End();
   if (observer != nullptr) observer->DeviceBusy();
-  return end_forward();
+  TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, end_forward());
+  TRIBUTARY_RETURN_IF_ERROR(
+      ReadVectorGradients(micro_batch.samples, gradients));
+  return sums;
+}
+
+absl::Status Network::ReadVectorGradients(int64_t samples,
+                                          GradientSink* gradients) {
+  const int64_t vectors = graph().vector_elements();
+  float* to = vectors > 0 ? gradients->VectorGradients() : nullptr;
+  if (to == nullptr) return absl::OkStatus();
+  const int64_t width = graph().values()[graph().input()];
+  input_gradients_.resize(static_cast<size_t>(samples * width));
+  TRIBUTARY_RETURN_IF_ERROR(CopyRealsToHost(
+      device_,
+      static_cast<const Real*>(pass(0)->At(structure_.plan.input_gradient)),
+      samples * width, input_gradients_.data()));
+  for (int64_t i = 0; i < samples; ++i, to += vectors) {
+    std::copy_n(input_gradients_.data() + (i + 1) * width - vectors, vectors,
+                to);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
@@ -122,16 +169,23 @@ absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
   if (micro_batch.samples == 0) return LossSums();
   BeginCall();
   pass(0)->BeginEvaluation(micro_batch);
-  pass(0)->Evaluate(micro_batch.samples, weights);
+  const Real* const logits = pass(0)->Evaluate(micro_batch.samples, weights);
   pass(0)->BeginEvaluationLoss(micro_batch.samples);
-  return pass(0)->AwaitLoss();
+  TRIBUTARY_ASSIGN_OR_RETURN(LossSums sums, pass(0)->AwaitLoss());
+  const LossSpec& loss = graph().loss();
+  if (loss.kind == LossSpec::Kind::kBinaryCrossEntropy) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        AddScores(device_, logits, micro_batch.samples * loss.rows,
+                  static_cast<const int32_t*>(micro_batch.target), &sums));
+  }
+  return sums;
 }
 
-const Real* Network::Predict(int64_t samples, const void* input,
+const Real* Network::Predict(const MicroBatchInput& micro_batch,
                              const float* weights) {
   BeginCall();
-  pass(0)->BeginEvaluation({samples, input});
-  return pass(0)->Evaluate(samples, weights);
+  pass(0)->BeginEvaluation(micro_batch);
+  return pass(0)->Evaluate(micro_batch.samples, weights);
 }
 
 std::vector<std::string> Network::LayerNames() const {

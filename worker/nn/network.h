@@ -114,11 +114,11 @@ class Network {
   // failed.
   absl::StatusOr<LossSums> Evaluate(const MicroBatchInput& micro_batch,
                                     const float* weights);
-  // Computes forward in evaluation mode, without targets. Returns the
-  // predictions, which are the input of the loss: [samples, elements per
-  // sample], in device memory, valid until the next call. Requires at least one
-  // sample.
-  const Real* Predict(int64_t samples, const void* input, const float* weights);
+  // Computes forward in evaluation mode; `micro_batch` needs no targets.
+  // Returns the predictions, which are the input of the loss: [samples,
+  // elements per sample], in device memory, valid until the next call. Requires
+  // at least one sample.
+  const Real* Predict(const MicroBatchInput& micro_batch, const float* weights);
 
   // Returns the names of the layers. Element i is the name of layer number i of
   // StepObserver::OnLayer.
@@ -131,6 +131,9 @@ class Network {
         own_shared_(nullptr, [](void*) {}) {}
 
   void BeginCall() const;
+  // Waits for the gradients of the vectors of a micro-batch, if there are any,
+  // and copies them to host memory. Returns the device's error.
+  absl::Status ReadVectorGradients(int64_t samples, GradientSink* gradients);
 
   const NetworkStructure structure_;
   Device* const device_;
@@ -144,6 +147,7 @@ class Network {
   // Copies of the weights for this network alone; null if the network uses
   // shared copies.
   std::unique_ptr<WeightCopies> own_copies_;
+  std::vector<float> input_gradients_;  // Used by ReadVectorGradients.
 };
 
 }  // namespace tributary

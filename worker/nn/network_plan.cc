@@ -135,6 +135,10 @@ absl::Status Planner::CheckSharedParameters() const {
 }
 
 absl::Status Planner::CheckPart() const {
+  if (graph_.vector_elements() > 0 && (time_.begin() > 0 || !IsLastPart())) {
+    return absl::InvalidArgumentError(
+        "a network that computes the gradients of vectors cannot be divided");
+  }
   const std::vector<bool> allowed = AllowedCuts(graph_);
   for (const int cut : {time_.begin(), time_.end()}) {
     if (cut == 0 || cut == count_ || allowed[cut]) continue;
@@ -324,6 +328,10 @@ void Planner::PlanCrossings() {
   };
   if (time_.begin() > 0) list(time_.begin(), &plan_.received);
   if (!IsLastPart()) list(time_.end(), &plan_.sent);
+  if (const int gradient = gradient_buffer_[graph_.input()]; gradient >= 0) {
+    buffers_.Use(gradient, time_.Handover());
+    buffers_.Place(&plan_.input_gradient, gradient);
+  }
   for (const NetworkPlan::Crossing& crossing : plan_.received) {
     const int gradient = gradient_buffer_[crossing.value];
     if (gradient >= 0) buffers_.Use(gradient, time_.Handover());

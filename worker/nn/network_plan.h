@@ -50,9 +50,9 @@ struct NetworkPlan {
     int sum = -1;
     int64_t gelu_input = -1;  // Place of LayerTensors::gelu_input, or -1.
 
-    // True if Backward of this layer must be called. False if neither this
-    // layer nor a layer before it has parameters, or if this layer is a GELU
-    // whose gradient the following layer computes.
+    // True if Backward of this layer must be called. False if the output
+    // depends on no parameters or vectors (see NetworkUses), or if this layer
+    // is a GELU whose gradient the following layer computes.
     bool has_backward = false;
     // True if the gradients of this layer's parameters are computed in the
     // weights pass. Backward then computes the gradients of the inputs, and is
@@ -107,6 +107,8 @@ struct NetworkPlan {
   // the part reads the input.
   int64_t input = -1;
   int64_t input_value = -1;
+  // The gradient of the input, if it has vectors (see Graph); otherwise -1.
+  int64_t input_gradient = -1;
   // The following places are set in the last part of a network.
   int64_t target = -1;
   int64_t loss_input = -1;

@@ -12,6 +12,7 @@ NetworkUses::NetworkUses(const Graph& graph, bool separate_weights)
       consumers_(graph.values().size()),
       needs_gradient_(graph.values().size(), false),
       separates_(graph.nodes().size(), false) {
+  needs_gradient_[graph.input()] = graph.vector_elements() > 0;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Graph::Node& node = graph.nodes()[i];
     bool needs = !node.parameters.empty();

@@ -19,7 +19,7 @@ class NetworkUses {
   const std::vector<int>& consumers(ValueId value) const {
     return consumers_[value];
   }
-  // True if the value depends on a parameter.
+  // True if the value depends on a parameter or on vectors (see Graph).
   bool needs_gradient(ValueId value) const { return needs_gradient_[value]; }
   // True if Backward of the layer must be called.
   bool has_backward(int layer) const;

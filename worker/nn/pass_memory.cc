@@ -54,10 +54,7 @@ void PassMemory::CopyIn(const MicroBatchInput& input) const {
     return;
   }
   const int64_t elements = input.samples * structure_->graph.values()[0];
-  if (plan.input >= 0) {
-    device_->CopyFromHost(At(plan.input), input.input,
-                          static_cast<size_t>(elements) * sizeof(float));
-  }
+  if (plan.input >= 0) CopyInput(structure_->graph, input, At(plan.input));
   if (plan.input_value != plan.input) {
     device_->ops().elementwise->Round(
         {elements, static_cast<const float*>(At(plan.input)),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/numerics/score_histogram.h"
 
 namespace tributary {
 
@@ -58,6 +59,9 @@ struct LossSums {
     double count = 0;
   };
   std::vector<Metric> metrics = {};
+  // In evaluations with a binary cross-entropy: the logits of the samples that
+  // count.
+  ScoreHistogram scores = {};
 };
 
 }  // namespace tributary

@@ -28,6 +28,14 @@ WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums) {
     added->set_sum(metric.sum);
     added->set_count(metric.count);
   }
+  uint32_t last = 0;
+  for (const auto& [bin, counts] : sums.scores.bins()) {
+    ScoreBins* const scores = evaluation->mutable_scores();
+    scores->add_bin_delta(bin - last);
+    scores->add_negatives(counts.negatives);
+    scores->add_positives(counts.positives);
+    last = bin;
+  }
   return report;
 }
 

@@ -51,6 +51,10 @@ std::string StepText(const StatusReply& status, bool with_percent) {
 }
 
 std::string EvaluationText(const StatusReply& status) {
+  const auto auc = status.evaluation_metric().find("auc");
+  if (auc != status.evaluation_metric().end()) {
+    return absl::StrFormat("auc %.4f", auc->second);
+  }
   if (status.evaluation_accuracy() > 0 && status.unit() != "tokens") {
     return absl::StrFormat("acc %.2f%%", 100 * status.evaluation_accuracy());
   }

@@ -53,6 +53,24 @@ JobSpec Bert() {
   return job;
 }
 
+JobSpec Dlrm() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_dlrm();
+  job.mutable_data()->mutable_csv()->set_train("train.csv");
+  for (const auto& [name, dim] : {std::pair("wide", 4), {"narrow", 1}}) {
+    SparseTableSpec* const table = job.mutable_sparse()->add_table();
+    table->set_name(name);
+    table->set_dim(dim);
+    table->mutable_row_wise_adagrad();
+  }
+  for (const char* const column : {"C1", "C2"}) {
+    SparseFeatureSpec* const feature = job.mutable_sparse()->add_feature();
+    feature->set_column(column);
+    feature->set_table("wide");
+  }
+  return job;
+}
+
 JobSpec Regression() {
   JobSpec job = Mlp();
   job.mutable_data()->mutable_csv()->set_train("train.csv");

@@ -11,12 +11,14 @@ namespace tributary {
 
 // Return valid jobs that are not resolved. Each function is named after the
 // kind of its model, except Regression, which returns an mlp that predicts a
-// number.
+// number. Dlrm has the features C1 and C2 of table "wide", of dim 4, and a table
+// "narrow" of dim 1.
 JobSpec Mlp();
 JobSpec Resnet();
 JobSpec Cnn();
 JobSpec Gpt();
 JobSpec Bert();
+JobSpec Dlrm();
 JobSpec Regression();
 JobSpec Synthetic();
 JobSpec External();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job.h"
 #include "gtest/gtest.h"
 #include "tests/common/job/job_cases.h"
 
@@ -88,6 +89,69 @@ TEST(ValidateModelTest, RefusesMoreLayersThanAllowed) {
   std::string hidden = "2";
   for (int i = 0; i < 1000; ++i) hidden += ",2";
   ExpectFieldsRefused(Mlp, {absl::StrCat("model.mlp.hidden=[", hidden, "]")});
+}
+
+TEST(ValidateModelTest, AcceptsModelsThatReadFeatures) {
+  ExpectAccepted(
+      Dlrm, {"model.dlrm.bottom=[64]; model.loss=BINARY_CROSS_ENTROPY",
+             "model.deepfm.hidden=[64]",
+             "model.dcn_v2.rank=2; sparse.feature[1].table=narrow",
+             "model.wide_and_deep={}; sparse.feature[1].table=narrow",
+             "model.matrix_factorization.item_feature=C2",
+             "model.matrix_factorization.item_feature=C2; "
+             "model.loss=MEAN_SQUARED_ERROR",
+             "model.matrix_factorization.item_feature=C2; "
+             "model.matrix_factorization.hidden=[8]; sparse.table[1].dim=2; "
+             "sparse.feature[1].table=narrow",
+             "evaluation.every_steps=1; stop_when.metric=EVALUATION_AUC; "
+             "stop_when.target=0.8"});
+}
+
+TEST(ValidateModelTest, BinaryCrossEntropyIsTheDefaultWithFeatures) {
+  EXPECT_EQ(ResolveJob(Dlrm()).model().loss(), ModelSpec::BINARY_CROSS_ENTROPY);
+  EXPECT_EQ(ResolveJob(Mlp()).model().loss(), ModelSpec::CROSS_ENTROPY);
+}
+
+TEST(ValidateModelTest, NamesTheFieldOfModelsThatReadFeatures) {
+  const std::string towers = "model.matrix_factorization.item_feature=C2; ";
+  ExpectRefused({
+      {Dlrm, "model.dlrm.top=[0]", "model.dlrm.top[0]: 0 "},
+      {Dlrm, "model.dlrm.bottom=[0]", "model.dlrm.bottom[0]: 0 "},
+      {Dlrm, "model.deepfm.hidden=[0]", "model.deepfm.hidden[0]: 0 "},
+      {Dlrm, "model.deepfm.dropout=1", "model.deepfm.dropout: 1 "},
+      {Dlrm, "model.dcn_v2.cross_layers=0", "model.dcn_v2.cross_layers: 0 "},
+      {Dlrm, "model.dcn_v2.rank=-1", "model.dcn_v2.rank: -1 "},
+      {Dlrm, "model.dcn_v2.hidden=[0]", "model.dcn_v2.hidden[0]: 0 "},
+      {Dlrm, "model.dcn_v2.dropout=1", "model.dcn_v2.dropout: 1 "},
+      {Dlrm, "model.wide_and_deep.hidden=[0]", "model.wide_and_deep.hidden[0]"},
+      {Dlrm, "model.wide_and_deep.dropout=1", "model.wide_and_deep.dropout: 1"},
+      {Dlrm, towers + "model.matrix_factorization.hidden=[0]",
+       "model.matrix_factorization.hidden[0]: 0 "},
+      {Dlrm, "model.matrix_factorization={}",
+       "model.matrix_factorization.item_feature: is required"},
+      {Dlrm, "model.matrix_factorization.item_feature=C1",
+       "model.matrix_factorization.item_feature: 'C1'"},
+      {Dlrm, "model.matrix_factorization.item_feature=C3",
+       "model.matrix_factorization.item_feature: 'C3'"},
+      {Dlrm, "model.loss=CROSS_ENTROPY", "model.loss: CROSS_ENTROPY "},
+      {Dlrm, "model.loss=MEAN_SQUARED_ERROR", "model.loss: MEAN_SQUARED_ERROR"},
+      {Dlrm, "model.label_smoothing=0.1", "model.label_smoothing: "},
+      {Mlp, "model.loss=BINARY_CROSS_ENTROPY", "model.loss: "},
+      {Dlrm, "sparse.feature[1].table=narrow",
+       "sparse.feature[1].table: has dim 1"},
+      {Dlrm, "model.deepfm={}; sparse.feature[0].table=narrow",
+       "sparse.feature[0].table: has dim 1"},
+      {Dlrm, towers + "sparse.table[1].dim=2; sparse.feature[1].table=narrow",
+       "sparse.feature[1].table: has dim 2"},
+      {Dlrm,
+       towers + "model.matrix_factorization.hidden=[8]; "
+                "sparse.feature[1].table=narrow",
+       "sparse.feature[1].table: has dim 1"},
+      {Dlrm, "model.mlp={}", "sparse.feature: model.mlp "},
+      {Mlp, "model.dlrm={}; data.csv={train: \"a.csv\"}", "model.dlrm: "},
+      {Mlp, "evaluation.every_steps=1; stop_when.metric=EVALUATION_AUC",
+       "stop_when.metric: is EVALUATION_AUC"},
+  });
 }
 
 }  // namespace

@@ -48,6 +48,23 @@ TEST(EvaluationHistoryTest, AnImprovementMustExceedMinDelta) {
             -1);
 }
 
+TEST(EvaluationHistoryTest, AHigherAucIsBetter) {
+  JobSpec job = JobWithPatience(2);
+  job.mutable_stop_when()->set_metric(EvaluationMetric::EVALUATION_AUC);
+  job.mutable_stop_when()->set_target(0.8);
+  job.mutable_checkpoint()->set_best(EvaluationMetric::EVALUATION_AUC);
+  EvaluationHistory history(job);
+  const auto add = [&](double auc) {
+    return history.Add({/*step=*/1, /*loss=*/0, 0, {{"auc", auc}}});
+  };
+  EXPECT_TRUE(add(0.7).best);
+  EXPECT_FALSE(add(0.6).best);
+  EXPECT_THAT(add(0.75).stop, IsEmpty());
+  EXPECT_THAT(add(0.81).stop, HasSubstr("evaluation AUC"));
+  // An evaluation without an AUC is not better.
+  EXPECT_FALSE(history.Add({2, 0, 0}).best);
+}
+
 TEST(EvaluationHistoryTest, NanIsNoImprovement) {
   EXPECT_EQ(StopsAfter(EvaluationHistory(JobWithPatience(2)), {NAN, NAN, 1}),
             2);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/rounds.h"
@@ -34,6 +35,12 @@ class EvaluationProgressTest : public ::testing::Test {
     metric->set_name(name);
     metric->set_sum(sum);
     metric->set_count(count);
+  }
+  static void AddScores(uint32_t bin_delta, int64_t negatives,
+                        int64_t positives, ScoreBins* scores) {
+    scores->add_bin_delta(bin_delta);
+    scores->add_negatives(negatives);
+    scores->add_positives(positives);
   }
   void ExpectRefused(const EvaluationReport& report) {
     EXPECT_THAT(
@@ -87,6 +94,47 @@ TEST_F(EvaluationProgressTest, RefusesResultsTwiceTooManyOrWithoutACount) {
   EvaluationReport negative = Piece(0);
   AddMetric("f1", 1, -1, &negative);
   ExpectRefused(negative);
+}
+
+TEST_F(EvaluationProgressTest, ComputesTheAucOfAllPieces) {
+  // The scores of positive samples are in bins 5 and 9, of negative ones in
+  // bins 5 and 7.
+  EvaluationReport first = Piece(0);
+  AddScores(5, /*negatives=*/0, /*positives=*/1, first.mutable_scores());
+  AddScores(4, /*negatives=*/0, /*positives=*/1, first.mutable_scores());
+  EvaluationReport second = Piece(1);
+  AddScores(5, /*negatives=*/1, /*positives=*/0, second.mutable_scores());
+  AddScores(2, /*negatives=*/1, /*positives=*/0, second.mutable_scores());
+  EXPECT_FALSE(*progress_.Add(second, absl::UnixEpoch()));
+  EXPECT_FALSE(*progress_.Add(second, absl::UnixEpoch()));
+  EXPECT_TRUE(*progress_.Add(first, absl::UnixEpoch()));
+  EXPECT_EQ(progress_.evaluation()->metrics.at("auc"), 2.5 / 4);
+}
+
+TEST_F(EvaluationProgressTest, HasNoAucWithoutScores) {
+  EXPECT_FALSE(*progress_.Add(Piece(0), absl::UnixEpoch()));
+  EXPECT_TRUE(*progress_.Add(Piece(1), absl::UnixEpoch()));
+  EXPECT_EQ(progress_.evaluation()->metrics.count("auc"), 0);
+}
+
+TEST_F(EvaluationProgressTest, RefusesWrongScores) {
+  std::vector<EvaluationReport> wrong(6, Piece(0));
+  // Too few, too many, negative, twice the same bin, a bin that does not exist,
+  // lists of different lengths.
+  AddScores(5, 1, 0, wrong[0].mutable_scores());
+  AddScores(5, 1, 2, wrong[1].mutable_scores());
+  AddScores(5, 2, -1, wrong[2].mutable_scores());
+  AddScores(5, 1, 0, wrong[3].mutable_scores());
+  AddScores(0, 1, 0, wrong[3].mutable_scores());
+  AddScores(1, 1, 0, wrong[4].mutable_scores());
+  AddScores((1 << 24) - 1, 1, 0, wrong[4].mutable_scores());
+  AddScores(5, 1, 1, wrong[5].mutable_scores());
+  wrong[5].mutable_scores()->add_bin_delta(1);
+  for (const EvaluationReport& report : wrong) {
+    EXPECT_THAT(
+        progress_.Add(report, absl::UnixEpoch()),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("scores")));
+  }
 }
 
 }  // namespace

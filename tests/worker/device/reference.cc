@@ -183,6 +183,43 @@ Doubles AveragePoolForward(const PoolShape& s, const Doubles& x) {
   return y;
 }
 
+Doubles SumBlocks(int64_t rows, int64_t count, int64_t width, const Doubles& x,
+                  const Doubles& bias) {
+  Doubles y(rows * width, 0.0);
+  for (int64_t i = 0; i < rows * width && !bias.empty(); ++i) {
+    y[i] = bias[i % width];
+  }
+  for (int64_t i = 0; i < rows * count * width; ++i) {
+    y[i / (count * width) * width + i % width] += x[i];
+  }
+  return y;
+}
+
+Doubles PairDots(int64_t rows, int64_t count, int64_t width, const Doubles& x) {
+  Doubles y;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 1; i < count; ++i) {
+      for (int64_t j = 0; j < i; ++j) {
+        double dot = 0;
+        for (int64_t c = 0; c < width; ++c) {
+          dot +=
+              x[(r * count + i) * width + c] * x[(r * count + j) * width + c];
+        }
+        y.push_back(dot);
+      }
+    }
+  }
+  return y;
+}
+
+Doubles PairSum(int64_t rows, int64_t count, int64_t width, const Doubles& x) {
+  const Doubles dots = PairDots(rows, count, width, x);
+  const int64_t pairs = count * (count - 1) / 2;
+  Doubles y(rows, 0.0);
+  for (int64_t i = 0; i < rows * pairs; ++i) y[i / pairs] += dots[i];
+  return y;
+}
+
 Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
                                  const Doubles& x) {
   Doubles y(planes, 0.0);

@@ -46,6 +46,12 @@ Doubles AveragePoolForward(const PoolShape& shape, const Doubles& x);
 Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
                                  const Doubles& x);
 
+// X[rows, count, width] with the results of InteractionOps.
+Doubles SumBlocks(int64_t rows, int64_t count, int64_t width, const Doubles& x,
+                  const Doubles& bias);
+Doubles PairDots(int64_t rows, int64_t count, int64_t width, const Doubles& x);
+Doubles PairSum(int64_t rows, int64_t count, int64_t width, const Doubles& x);
+
 double Gelu(double x);
 double ExactGelu(double x);
 double Sigmoid(double x);

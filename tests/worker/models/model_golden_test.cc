@@ -1,5 +1,5 @@
 // Losses and gradients of whole models against float64 PyTorch; see
-// make_golden.py.
+// make_golden.py and make_feature_golden.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,13 +28,37 @@ std::vector<int32_t> ModelGoldenToInt(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
+// Keeps the gradients of vectors.
+class VectorSink final : public GradientSink {
+ public:
+  VectorSink(float* data, size_t elements)
+      : GradientSink(data), vectors_(elements, NAN) {}
+  float* VectorGradients() override { return vectors_.data(); }
+  const std::vector<float>& vectors() const { return vectors_; }
+
+ private:
+  std::vector<float> vectors_;
+};
+
+// Splits a text at spaces.
+template <typename T>
+std::vector<T> WordsOf(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<T> words;
+  for (T word; stream >> word;) words.push_back(word);
+  return words;
+}
+
 class ModelGoldenTest : public testing::TestWithParam<const char*> {
  protected:
   ModelGoldenTest()
       : golden_(ReadGoldenFile(absl::StrCat("tests/worker/models/golden/",
                                             GetParam(), ".safetensors"))) {
-    std::istringstream shape(golden_.Text("shape"));
-    for (int64_t size; shape >> size;) info_.sample_shape.push_back(size);
+    info_.sample_shape = WordsOf<int64_t>(golden_.Text("shape"));
+    if (HasVectors()) {
+      info_.vector_dims = WordsOf<int64_t>(golden_.Text("dims"));
+      info_.vector_names = WordsOf<std::string>(golden_.Text("names"));
+    }
     info_.classes = std::stoll(golden_.Text("classes"));
     const std::string& kind = golden_.Text("kind");
     info_.kind = kind == "tokens"   ? DataInfo::Kind::kTokens
@@ -43,12 +67,16 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
     FillBatch();
   }
 
+  bool HasVectors() const { return golden_.tensors.count("vectors") > 0; }
+
   void FillBatch() {
     const std::vector<double>& input = golden_.Tensor("input");
     const std::vector<double>& target = golden_.Tensor("target");
     int64_t sample = 1;
     for (const int64_t size : info_.sample_shape) sample *= size;
-    batch_.samples = static_cast<int64_t>(input.size()) / sample;
+    batch_.samples = static_cast<int64_t>(HasVectors() ? target.size()
+                                                       : input.size() / sample);
+    if (HasVectors()) batch_.vectors = ToFloat(golden_.Tensor("vectors"));
     if (info_.kind == DataInfo::Kind::kTokens) {
       batch_.tokens = ModelGoldenToInt(input);
     } else {
@@ -98,7 +126,7 @@ void ModelGoldenTest::CheckStep(const ModelSpec& model) {
   // Room for more samples than there are: the batch is a short one.
   ModelHarness harness(model, info_, 8);
   CopyWeights(&harness);
-  GradientSink sink(harness.gradients());
+  VectorSink sink(harness.gradients(), batch_.vectors.size());
   const auto sums = harness.model()->ForwardBackward(
       batch_, kSeed, kStep, kMicroBatch, harness.weights(), &sink,
       /*observer=*/nullptr);
@@ -127,10 +155,65 @@ void ModelGoldenTest::CheckStep(const ModelSpec& model) {
     }
   }
   for (const float value : unexplained) EXPECT_EQ(value, 0) << "in a gap";
+  if (!HasVectors()) return;
+  const std::vector<double>& wanted = golden_.Tensor("vector_gradient");
+  ASSERT_EQ(sink.vectors().size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(sink.vectors()[i], wanted[i], 1e-5) << "vector " << i;
+  }
 }
 
 TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
   CheckStep(ParseModel(golden_.Text("model")));
+}
+
+class FeatureGoldenTest : public ModelGoldenTest {};
+
+TEST_P(FeatureGoldenTest, OutputsAreThoseOfPyTorch) {
+  if (absl::StrContains(golden_.Text("model"), "dropout")) {
+    GTEST_SKIP() << "the outputs are those of training";
+  }
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  CopyWeights(&harness);
+  std::vector<float> outputs;
+  const absl::Status status =
+      harness.model()->Predict(batch_, harness.weights(), &outputs);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(harness.model()->outputs().count, 1);
+  const std::vector<double>& wanted = golden_.Tensor("outputs");
+  ASSERT_EQ(outputs.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(outputs[i], wanted[i], 1e-5) << i;
+  }
+}
+
+TEST_P(FeatureGoldenTest, RecomputingActivationsGivesTheSameBits) {
+  const auto run = [&](bool recompute) {
+    NetworkPart part;
+    part.recompute = recompute;
+    ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+    const auto model =
+        CreateModel(ParseModel(golden_.Text("model")), info_, 8,
+                    harness.device(), /*copies=*/nullptr, {}, part);
+    EXPECT_TRUE(model.ok()) << model.status();
+    VectorSink sink(harness.gradients(), batch_.vectors.size());
+    const auto sums = (*model)->ForwardBackward(
+        batch_, kSeed, kStep, kMicroBatch, harness.weights(), &sink,
+        /*observer=*/nullptr);
+    EXPECT_TRUE(sums.ok()) << sums.status();
+    std::vector<float> gradients = harness.Gradients();
+    gradients.insert(gradients.end(), sink.vectors().begin(),
+                     sink.vectors().end());
+    return gradients;
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST_P(FeatureGoldenTest, RefusesVectorsOfTheWrongSize) {
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  batch_.vectors.pop_back();
+  EXPECT_EQ(harness.TryStep(batch_).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 class GptGoldenTest : public ModelGoldenTest {};
@@ -188,6 +271,18 @@ INSTANTIATE_TEST_SUITE_P(
                     "gpt_tied_no_bias", "gpt_untied", "gpt_untied_no_bias",
                     "gpt_dropout"),
     [](const auto& info) { return std::string(info.param); });
+const auto kFeatureModels = testing::Values(
+    "dlrm", "dlrm_plain", "deepfm", "deepfm_no_numbers", "dcn_v2",
+    "dcn_v2_rank", "wide_and_deep", "wide_and_deep_dropout",
+    "matrix_factorization", "matrix_factorization_ratings", "two_towers");
+INSTANTIATE_TEST_SUITE_P(Features, ModelGoldenTest, kFeatureModels,
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(Features, FeatureGoldenTest, kFeatureModels,
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
 INSTANTIATE_TEST_SUITE_P(Gpts, GptGoldenTest,
                          testing::Values("gpt_tied", "gpt_untied_no_bias",
                                          "gpt_smoothed", "gpt_dropout"),

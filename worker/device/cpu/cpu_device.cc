@@ -18,6 +18,7 @@ Operations CreateOperations(Precision precision, cpu::Context* context) {
   ops.layer_norm = cpu::CreateLayerNormOps(precision, context);
   ops.batch_norm = cpu::CreateBatchNormOps(precision, context);
   ops.embedding = cpu::CreateEmbeddingOps(precision, context);
+  ops.interaction = cpu::CreateInteractionOps(precision, context);
   ops.attention = cpu::CreateAttentionOps(precision, context);
   ops.loss = cpu::CreateLossOps(precision, context);
   ops.node_sum = cpu::CreateNodeSumOps();

@@ -35,6 +35,8 @@ std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
                                                      Context* context);
 std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  Context* context);
+std::unique_ptr<InteractionOps> CreateInteractionOps(Precision precision,
+                                                     Context* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  Context* context);
 // Creates the operations of linear layers, which compute GELU with

@@ -37,6 +37,7 @@ absl::StatusOr<Operations> CreateOperations(Precision precision,
   ops.layer_norm = cuda::CreateLayerNormOps(precision, context);
   ops.batch_norm = cuda::CreateBatchNormOps(precision, context);
   ops.embedding = cuda::CreateEmbeddingOps(precision, context);
+  ops.interaction = cuda::CreateInteractionOps(precision, context);
   ops.attention = cuda::CreateAttentionOps(precision, context);
   TRIBUTARY_ASSIGN_OR_RETURN(ops.loss, cuda::CreateLossOps(precision, context));
   ops.node_sum = cuda::CreateNodeSumOps(context);

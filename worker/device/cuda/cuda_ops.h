@@ -25,6 +25,8 @@ std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
                                                      CudaContext* context);
 std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  CudaContext* context);
+std::unique_ptr<InteractionOps> CreateInteractionOps(Precision precision,
+                                                     CudaContext* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  CudaContext* context);
 // Creates the operations of linear layers, with the requirements of

@@ -9,6 +9,7 @@
 #include "worker/device/ops/convolution_ops.h"
 #include "worker/device/ops/elementwise_ops.h"
 #include "worker/device/ops/embedding_ops.h"
+#include "worker/device/ops/interaction_ops.h"
 #include "worker/device/ops/layer_norm_ops.h"
 #include "worker/device/ops/linear_ops.h"
 #include "worker/device/ops/loss_ops.h"
@@ -26,6 +27,7 @@ struct Operations {
   std::unique_ptr<LayerNormOps> layer_norm;
   std::unique_ptr<BatchNormOps> batch_norm;
   std::unique_ptr<EmbeddingOps> embedding;
+  std::unique_ptr<InteractionOps> interaction;
   std::unique_ptr<AttentionOps> attention;
   std::unique_ptr<LossOps> loss;
   std::unique_ptr<NodeSumOps> node_sum;

@@ -47,7 +47,8 @@ absl::StatusOr<MicroBatchInput> BatchInput::FeaturesOf(const Batch& batch) {
   }
   MicroBatchInput micro_batch;
   micro_batch.samples = batch.samples;
-  const int64_t input_elements = graph_.values()[0];
+  const int64_t vectors = graph_.vector_elements();
+  const int64_t input_elements = graph_.values()[0] - vectors;
   if (info_.kind == DataInfo::Kind::kTokens) {
     TRIBUTARY_RETURN_IF_ERROR(CheckSize("tokens", batch.tokens.size(),
                                         batch.samples, input_elements));
@@ -61,6 +62,11 @@ absl::StatusOr<MicroBatchInput> BatchInput::FeaturesOf(const Batch& batch) {
     TRIBUTARY_RETURN_IF_ERROR(CheckSize("features", batch.features.size(),
                                         batch.samples, input_elements));
     micro_batch.input = batch.features.data();
+  }
+  if (vectors > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckSize(
+        "elements of vectors", batch.vectors.size(), batch.samples, vectors));
+    micro_batch.vectors = batch.vectors.data();
   }
   return micro_batch;
 }

@@ -19,13 +19,17 @@
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
 #include "worker/nn/layers/batch_norm.h"
+#include "worker/nn/layers/block_sum.h"
+#include "worker/nn/layers/columns.h"
 #include "worker/nn/layers/convolution.h"
 #include "worker/nn/layers/dropout.h"
 #include "worker/nn/layers/embedding.h"
 #include "worker/nn/layers/layer_norm.h"
 #include "worker/nn/layers/linear.h"
 #include "worker/nn/layers/pool.h"
+#include "worker/nn/layers/product.h"
 #include "worker/nn/layers/residual.h"
+#include "worker/nn/layers/vector_pairs.h"
 
 namespace tributary {
 namespace {
@@ -383,6 +387,28 @@ std::vector<Case> Cases() {
       Maker<Attention>(Attention::Options{5, 2, 3, kRate}),
       ReferenceAttention(shape, kLayerStream, kRate));
   add("Residual", Maker<Residual>(17), ReferenceResidual());
+  add("Product", Maker<Product>(17), ReferenceProduct());
+  add("ColumnsOfTwoInputs", Maker<Columns>(3, 5),
+      ReferenceColumns(
+          kSamples,
+          {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}}));
+  const std::vector<Columns::Piece> pieces = {
+      {0, 3, 2}, {1, /*first=*/1, /*width=*/2, /*count=*/2, /*stride=*/3}};
+  add("ColumnsOfPieces", Maker<Columns>(std::vector<int64_t>{7, 6}, pieces),
+      ReferenceColumns(kSamples,
+                       {{0, 3}, {0, 4}, {1, 1}, {1, 2}, {1, 4}, {1, 5}}));
+  add("BlockSum", Maker<BlockSum>(BlockSum::Options{4, 3, false}),
+      ReferenceBlockSum(4, 3));
+  add("BlockSumWithBias", Maker<BlockSum>(BlockSum::Options{3, 2, true}),
+      ReferenceBlockSum(3, 2));
+  // 40 vectors fill more than one tile.
+  for (const int64_t count : {2, 5, 40}) {
+    const std::string suffix = "Of" + std::to_string(count);
+    add("PairDots" + suffix, Maker<PairDots>(count, 3),
+        ReferencePairDots(count, 3));
+    add("PairSum" + suffix, Maker<PairSum>(count, 3),
+        ReferencePairSum(count, 3));
+  }
   return cases;
 }
 
