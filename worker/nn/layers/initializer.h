@@ -31,13 +31,6 @@ struct Initializer {
   static Initializer FanOut(int64_t fan_out);
 };
 
-// Returns the quantile function of the standard normal distribution at (bits +
-// 1/2) / 2^32, accurate to about 16 digits. Source: Wichura, "Algorithm AS 241:
-// the percentage points of the normal distribution", Applied Statistics 37
-// (1988). Uses only operations that IEEE 754 rounds correctly, never the math
-// library, whose last bits differ between versions and processors.
-double NormalQuantile(uint32_t bits);
-
 // Writes `size` initial values to `values`. Element i uses random number i of
 // `stream`.
 void InitializeValues(const Initializer& initializer,

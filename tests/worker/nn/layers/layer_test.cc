@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/numerics/normal_quantile.h"
 #include "tests/support/reference_layers.h"
 #include "tests/worker/device/reference.h"
 #include "worker/device/reals.h"

@@ -1,0 +1,90 @@
+#include "common/numerics/normal_quantile.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace tributary {
+namespace {
+
+// Coefficients of AS 241 (PPND16), lowest power first.
+constexpr double kCentralNumerator[] = {
+    3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
+    1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
+    3.3430575583588128105e4, 2.5090809287301226727e3};
+constexpr double kCentralDenominator[] = {1.0,
+                                          4.2313330701600911252e1,
+                                          6.8718700749205790830e2,
+                                          5.3941960214247511077e3,
+                                          2.1213794301586595867e4,
+                                          3.9307895800092710610e4,
+                                          2.8729085735721942674e4,
+                                          5.2264952788528545610e3};
+constexpr double kMiddleNumerator[] = {
+    1.42343711074968357734e0,  4.63033784615654529590e0,
+    5.76949722146069140550e0,  3.64784832476320460504e0,
+    1.27045825245236838258e0,  2.41780725177450611770e-1,
+    2.27238449892691845833e-2, 7.74545014278341407640e-4};
+constexpr double kMiddleDenominator[] = {1.0,
+                                         2.05319162663775882187e0,
+                                         1.67638483018380384940e0,
+                                         6.89767334985100004550e-1,
+                                         1.48103976427480074590e-1,
+                                         1.51986665636164571966e-2,
+                                         5.47593808499534494600e-4,
+                                         1.05075007164441684324e-9};
+constexpr double kTailNumerator[] = {
+    6.65790464350110377720e0,  5.46378491116411436990e0,
+    1.78482653991729133580e0,  2.96560571828504891230e-1,
+    2.65321895265761230930e-2, 1.24266094738807843860e-3,
+    2.71155556874348757815e-5, 2.01033439929228813265e-7};
+constexpr double kTailDenominator[] = {1.0,
+                                       5.99832206555887937690e-1,
+                                       1.36929880922735805310e-1,
+                                       1.48753612908506148525e-2,
+                                       7.86869131145613259100e-4,
+                                       1.84631831751005468180e-5,
+                                       1.42151175831644588870e-7,
+                                       2.04426310338993978564e-15};
+
+double Polynomial(const double (&coefficients)[8], double x) {
+  double value = coefficients[7];
+  for (int i = 6; i >= 0; --i) value = value * x + coefficients[i];
+  return value;
+}
+
+// Returns ln(x) for normal x > 0, as 2 atanh((m - 1) / (m + 1)) + e ln 2 with m
+// in [sqrt(1/2), sqrt(2)). The remainder of the series is below 2^-53.
+double NaturalLogarithm(double x) {
+  int exponent = 0;
+  double mantissa = std::frexp(x, &exponent);  // Exact.
+  if (mantissa < 0.70710678118654752440) {
+    mantissa *= 2;
+    --exponent;
+  }
+  const double t = (mantissa - 1) / (mantissa + 1);
+  const double square = t * t;
+  double series = 0;
+  for (int k = 21; k >= 1; k -= 2) series = series * square + 1.0 / k;
+  return 2 * t * series + exponent * 0.69314718055994530942;
+}
+
+}  // namespace
+
+double NormalQuantile(uint32_t bits) {
+  const double probability = (bits + 0.5) * 0x1p-32;
+  const double q = probability - 0.5;
+  if (std::abs(q) <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * Polynomial(kCentralNumerator, r) /
+           Polynomial(kCentralDenominator, r);
+  }
+  const double tail = q < 0 ? probability : 1 - probability;
+  const double r = std::sqrt(-NaturalLogarithm(tail));
+  const double value = r <= 5 ? Polynomial(kMiddleNumerator, r - 1.6) /
+                                    Polynomial(kMiddleDenominator, r - 1.6)
+                              : Polynomial(kTailNumerator, r - 5) /
+                                    Polynomial(kTailDenominator, r - 5);
+  return q < 0 ? -value : value;
+}
+
+}  // namespace tributary
