@@ -23,7 +23,8 @@ enum class RandomPurpose : uint32_t {
   kMadeUpData = 6,
   kMasking = 7,
   kAugmentation = 8,
-  kRowValues = 10,
+  kRowValues = 9,
+  kClicks = 10,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

@@ -11,7 +11,7 @@ namespace tributary {
 // Computes the initial values of the rows of a table: random numbers that are a
 // pure function of the seed, the table's name, the key and the column. Element
 // i of the row of key k uses number i of the random stream with seed
-// KeyHash(seed xor FNV-1a-64(name)), purpose 10 (kRowValues), a = the lower and
+// KeyHash(seed xor FNV-1a-64(name)), purpose 9 (kRowValues), a = the lower and
 // b = the upper 32 bits of k; see "Random numbers" in proto/MODELS.md.
 // Immutable.
 class InitialRows {
