@@ -228,6 +228,10 @@ absl::Status ValidateParts(const JobSpec& job) {
                  "needs a model with layers; leave it out with "
                  "model.synthetic");
   }
+  if (ReadsFeatures(job.model())) {
+    return Error(path, "does not work with model.", ModelKind(job),
+                 ", which reads features; leave it out");
+  }
   return absl::OkStatus();
 }
 
