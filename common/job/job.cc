@@ -156,7 +156,7 @@ JobSpec ResolveJob(JobSpec job) {
     *job.mutable_model()->mutable_resnet() = WithPreset(job.model().resnet());
   }
   if (ReadsFeatures(job.model())) {
-    job.mutable_model()->set_loss(LossOf(job.model()));
+    job.mutable_model()->set_loss(LossOfModel(job.model()));
   }
   ExchangeSpec* const exchange = job.mutable_exchange();
   if (exchange->has_all_reduce()) {
@@ -173,7 +173,7 @@ bool ReadsFeatures(const ModelSpec& model) {
          model.has_wide_and_deep() || model.has_matrix_factorization();
 }
 
-ModelSpec::Loss LossOf(const ModelSpec& model) {
+ModelSpec::Loss LossOfModel(const ModelSpec& model) {
   return !model.has_loss() && ReadsFeatures(model)
              ? ModelSpec::BINARY_CROSS_ENTROPY
              : model.loss();

@@ -82,7 +82,7 @@ absl::Status ValidateMetric(const JobSpec& job, const std::string& field,
                  "EVALUATION_ACCURACY or EVALUATION_AUC");
   }
   if (metric == EvaluationMetric::EVALUATION_AUC &&
-      LossOf(job.model()) != ModelSpec::BINARY_CROSS_ENTROPY) {
+      LossOfModel(job.model()) != ModelSpec::BINARY_CROSS_ENTROPY) {
     return Error(field,
                  "is EVALUATION_AUC, which only models with loss "
                  "BINARY_CROSS_ENTROPY have; use EVALUATION_LOSS");
