@@ -168,7 +168,7 @@ JobSpec ResolveJob(JobSpec job) {
     *job.mutable_model()->mutable_resnet() = WithPreset(job.model().resnet());
   }
   if (ReadsFeatures(job.model())) {
-    job.mutable_model()->set_loss(LossOf(job.model()));
+    job.mutable_model()->set_loss(LossOfModel(job.model()));
   }
   if (job.has_sparse()) ResolveSparse(job.mutable_sparse());
   ExchangeSpec* const exchange = job.mutable_exchange();
@@ -186,7 +186,7 @@ bool ReadsFeatures(const ModelSpec& model) {
          model.has_wide_and_deep() || model.has_matrix_factorization();
 }
 
-ModelSpec::Loss LossOf(const ModelSpec& model) {
+ModelSpec::Loss LossOfModel(const ModelSpec& model) {
   return !model.has_loss() && ReadsFeatures(model)
              ? ModelSpec::BINARY_CROSS_ENTROPY
              : model.loss();

@@ -89,7 +89,7 @@ std::string ModelTitle(const JobSpec& job);
 bool ReadsFeatures(const ModelSpec& model);
 
 // Returns model.loss or, if it is not set, its default.
-ModelSpec::Loss LossOf(const ModelSpec& model);
+ModelSpec::Loss LossOfModel(const ModelSpec& model);
 
 // Returns true if the model predicts tokens: model.gpt, and the masked language
 // model of model.bert.

@@ -204,14 +204,14 @@ absl::Status ValidateFactorization(const MatrixFactorizationSpec& model) {
 
 absl::Status ValidateLoss(const ModelSpec& model) {
   if (!ReadsFeatures(model)) {
-    if (LossOf(model) != ModelSpec::BINARY_CROSS_ENTROPY) {
+    if (LossOfModel(model) != ModelSpec::BINARY_CROSS_ENTROPY) {
       return absl::OkStatus();
     }
     return Error("model.loss",
                  "BINARY_CROSS_ENTROPY works with model.dlrm, deepfm, dcn_v2, "
                  "wide_and_deep and matrix_factorization only; leave it out");
   }
-  switch (LossOf(model)) {
+  switch (LossOfModel(model)) {
     case ModelSpec::BINARY_CROSS_ENTROPY:
       return absl::OkStatus();
     case ModelSpec::MEAN_SQUARED_ERROR:
@@ -219,7 +219,7 @@ absl::Status ValidateLoss(const ModelSpec& model) {
       [[fallthrough]];
     default:
       return Error(
-          "model.loss", ModelSpec::Loss_Name(LossOf(model)),
+          "model.loss", ModelSpec::Loss_Name(LossOfModel(model)),
           " does not work with this model; set BINARY_CROSS_ENTROPY",
           model.has_matrix_factorization() ? " or MEAN_SQUARED_ERROR" : "");
   }

@@ -83,7 +83,7 @@ absl::Status ValidateMetric(const JobSpec& job, const std::string& field,
                  "EVALUATION_ACCURACY or EVALUATION_AUC");
   }
   if (metric == EvaluationMetric::EVALUATION_AUC &&
-      LossOf(job.model()) != ModelSpec::BINARY_CROSS_ENTROPY) {
+      LossOfModel(job.model()) != ModelSpec::BINARY_CROSS_ENTROPY) {
     return Error(field,
                  "is EVALUATION_AUC, which only models with loss "
                  "BINARY_CROSS_ENTROPY have; use EVALUATION_LOSS");
@@ -228,6 +228,10 @@ absl::Status ValidateParts(const JobSpec& job) {
     return Error(path,
                  "needs a model with layers; leave it out with "
                  "model.synthetic");
+  }
+  if (ReadsFeatures(job.model())) {
+    return Error(path, "does not work with model.", ModelKind(job),
+                 ", which reads features; leave it out");
   }
   return absl::OkStatus();
 }

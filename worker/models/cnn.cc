@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
-#include "worker/models/mlp.h"
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/blocks/spec_checks.h"
 #include "worker/nn/layers/convolution.h"
 #include "worker/nn/layers/pool.h"
 

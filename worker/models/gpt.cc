@@ -9,7 +9,7 @@
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_checks.h"
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/spec_checks.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
 #include "worker/nn/layers/dropout.h"

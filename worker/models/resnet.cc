@@ -12,7 +12,7 @@
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/resnet_preset.h"
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/spec_checks.h"
 #include "worker/nn/layers/batch_norm.h"
 #include "worker/nn/layers/convolution.h"
 #include "worker/nn/layers/linear.h"

@@ -329,7 +329,7 @@ void Planner::PlanCrossings() {
   if (time_.begin() > 0) list(time_.begin(), &plan_.received);
   if (!IsLastPart()) list(time_.end(), &plan_.sent);
   if (const int gradient = gradient_buffer_[graph_.input()]; gradient >= 0) {
-    buffers_.Use(gradient, time_.Handover());
+    buffers_.Use(gradient, time_.Last());
     buffers_.Place(&plan_.input_gradient, gradient);
   }
   for (const NetworkPlan::Crossing& crossing : plan_.received) {

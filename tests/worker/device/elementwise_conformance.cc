@@ -136,26 +136,6 @@ TEST_P(DeviceConformanceTest, AddAddsToTheSecond) {
   }
 }
 
-TEST_P(DeviceConformanceTest, MultiplyMultipliesOrAddsTheProduct) {
-  for (int64_t count : kCounts) {
-    const Floats a = Random(count, 1), b = Random(count, 2),
-                 before = Random(count, 3);
-    Doubles product, sum;
-    for (int64_t i = 0; i < count; ++i) {
-      product.push_back(static_cast<double>(a[i]) * b[i]);
-      sum.push_back(before[i] + product.back());
-    }
-    auto y = OutputReals(count);
-    device_->ops().elementwise->Multiply(
-        {count, UploadReals(a), UploadReals(b), y, /*accumulate=*/false});
-    ExpectRealsNear(y, product, kEpsilon);
-    auto added = UploadReals(before);
-    device_->ops().elementwise->Multiply(
-        {count, UploadReals(a), UploadReals(b), added, /*accumulate=*/true});
-    ExpectRealsNear(added, sum, 4 * kEpsilon);
-  }
-}
-
 TEST_P(DeviceConformanceTest, ReluPassesWhatIsPositive) {
   for (int64_t count : kCounts) {
     Floats x = Random(count, 1);

@@ -46,6 +46,26 @@ TEST_P(DeviceConformanceTest, CopyBlocksCopiesOrAddsBlocks) {
   }
 }
 
+TEST_P(DeviceConformanceTest, MultiplyMultipliesOrAddsTheProduct) {
+  for (const int64_t count : {1, 15, 16, 65, 4099}) {
+    const Floats a = Random(count, 1), b = Random(count, 2),
+                 before = Random(count, 3);
+    Doubles product, sum;
+    for (int64_t i = 0; i < count; ++i) {
+      product.push_back(static_cast<double>(a[i]) * b[i]);
+      sum.push_back(before[i] + product.back());
+    }
+    auto y = OutputReals(count);
+    device_->ops().interaction->Multiply(
+        {count, UploadReals(a), UploadReals(b), y, /*accumulate=*/false});
+    ExpectRealsNear(y, product, kEpsilon);
+    auto added = UploadReals(before);
+    device_->ops().interaction->Multiply(
+        {count, UploadReals(a), UploadReals(b), added, /*accumulate=*/true});
+    ExpectRealsNear(added, sum, 4 * kEpsilon);
+  }
+}
+
 TEST_P(DeviceConformanceTest, SumBlocksMatchesReference) {
   for (const Shape& s : kShapes) {
     const Floats x = Random(s.size(), 1), bias = RandomFloats(s.width, 2);

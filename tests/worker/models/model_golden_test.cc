@@ -209,6 +209,34 @@ TEST_P(FeatureGoldenTest, RecomputingActivationsGivesTheSameBits) {
   EXPECT_EQ(run(true), run(false));
 }
 
+TEST_P(FeatureGoldenTest, EvaluationCountsTheLogitsOfSamplesThatCount) {
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  CopyWeights(&harness);
+  if (info_.classes > 0) batch_.labels[1] = kNotCounted;
+  const auto sums = harness.model()->Evaluate(batch_, harness.weights());
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  if (info_.classes == 0) {
+    EXPECT_TRUE(sums->scores.bins().empty());
+    EXPECT_TRUE(sums->metrics.empty());
+    return;
+  }
+  std::vector<float> outputs;
+  ASSERT_TRUE(
+      harness.model()->Predict(batch_, harness.weights(), &outputs).ok());
+  ScoreHistogram expected;
+  double predicted = 0;
+  for (const int i : {0, 2, 3, 4}) {
+    expected.Add(outputs[i], batch_.labels[i]);
+    predicted += 1 / (1 + std::exp(-outputs[i]));
+  }
+  EXPECT_EQ(sums->scores.Auc(), expected.Auc());
+  EXPECT_EQ(sums->scores.bins().size(), expected.bins().size());
+  ASSERT_EQ(sums->metrics.size(), 1u);
+  EXPECT_EQ(sums->metrics[0].name, "calibration");
+  EXPECT_NEAR(sums->metrics[0].sum, predicted, 1e-5);
+  EXPECT_EQ(sums->metrics[0].count, 3);
+}
+
 TEST_P(FeatureGoldenTest, RefusesVectorsOfTheWrongSize) {
   ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
   batch_.vectors.pop_back();

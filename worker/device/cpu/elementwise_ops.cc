@@ -21,16 +21,6 @@ void ReluGradient(int64_t count, const float* y, const float* dy, float* dx) {
   for (int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-TRIBUTARY_MULTIVERSION
-void Product(int64_t count, const float* a, const float* b, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = a[i] * b[i];
-}
-
-TRIBUTARY_MULTIVERSION
-void AddProduct(int64_t count, const float* a, const float* b, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] += a[i] * b[i];
-}
-
 constexpr float kSqrt2OverPi = 0.7978845608f;
 constexpr float kGeluCubic = 0.044715f;
 
@@ -172,16 +162,6 @@ class CpuElementwiseOps final : public ElementwiseOps {
       float* const sum = Read<T>(context_, 1, n, args.y, first);
       cpu::Add(n, Read<T>(context_, 0, n, args.x, first), sum);
       Write<T>(n, sum, args.y, first);
-    });
-  }
-  void Multiply(const MultiplyArguments& args) override {
-    InBlocks<T>(args.count, 1, kSmallBlock, [&](int64_t first, int64_t n) {
-      const float* const a = Read<T>(context_, 0, n, args.a, first);
-      const float* const b = Read<T>(context_, 1, n, args.b, first);
-      float* const y = args.accumulate ? Read<T>(context_, 2, n, args.y, first)
-                                       : Room<T>(context_, 2, n, args.y, first);
-      (args.accumulate ? &AddProduct : &Product)(n, a, b, y);
-      Write<T>(n, y, args.y, first);
     });
   }
   void ReluForward(const MapArguments& args) override { Map(args, &Relu); }

@@ -15,6 +15,16 @@ using simd::Lanes;
 constexpr int64_t kTile = 2 * kLanes;
 
 TRIBUTARY_MULTIVERSION
+void Product(int64_t count, const float* a, const float* b, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = a[i] * b[i];
+}
+
+TRIBUTARY_MULTIVERSION
+void AddProduct(int64_t count, const float* a, const float* b, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] += a[i] * b[i];
+}
+
+TRIBUTARY_MULTIVERSION
 void SumRow(int64_t count, int64_t width, const float* x, const float* bias,
             float* y) {
   for (int64_t c = 0; c < width; ++c) {
@@ -130,6 +140,16 @@ class CpuInteractionOps final : public InteractionOps {
         }
       }
     }
+  }
+  void Multiply(const MultiplyArguments& args) override {
+    InBlocks<T>(args.count, 1, kSmallBlock, [&](int64_t first, int64_t n) {
+      const float* const a = Read<T>(context_, 0, n, args.a, first);
+      const float* const b = Read<T>(context_, 1, n, args.b, first);
+      float* const y = args.accumulate ? Read<T>(context_, 2, n, args.y, first)
+                                       : Room<T>(context_, 2, n, args.y, first);
+      (args.accumulate ? &AddProduct : &Product)(n, a, b, y);
+      Write<T>(n, y, args.y, first);
+    });
   }
   void SumBlocks(const SumBlocksArguments& args) override {
     const int64_t size = args.count * args.width;

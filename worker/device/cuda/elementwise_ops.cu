@@ -77,19 +77,6 @@ class CudaElementwiseOps final : public ElementwiseOps {
   void Add(const MapArguments& args) override {
     cuda::Add(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
   }
-  void Multiply(const MultiplyArguments& args) override {
-    Stream& stream = context_->Current();
-    const T* const a = As<T>(args.a);
-    const T* const b = As<T>(args.b);
-    T* const y = As<T>(args.y);
-    if (!args.accumulate) {
-      return Map(stream, "Multiply", args.count, a, b, y,
-                 [] __device__(float v, float w) { return v * w; });
-    }
-    ForEach(stream, "Multiply", args.count, [=] __device__(int64_t i) {
-      y[i] = float{y[i]} + float{a[i]} * float{b[i]};
-    });
-  }
   void ReluForward(const MapArguments& args) override {
     Forward("ReluForward", args,
             [] __device__(float v, float) { return v < 0.0f ? 0.0f : v; });

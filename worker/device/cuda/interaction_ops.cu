@@ -1,6 +1,7 @@
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/bias.h"
+#include "worker/device/cuda/kernels/map.h"
 
 namespace tributary::cuda {
 namespace {
@@ -43,6 +44,19 @@ class CudaInteractionOps final : public InteractionOps {
             out = value;
           }
         });
+  }
+  void Multiply(const MultiplyArguments& args) override {
+    Stream& stream = context_->Current();
+    const T* const a = As<T>(args.a);
+    const T* const b = As<T>(args.b);
+    T* const y = As<T>(args.y);
+    if (!args.accumulate) {
+      return Map(stream, "Multiply", args.count, a, b, y,
+                 [] __device__(float v, float w) { return v * w; });
+    }
+    ForEach(stream, "Multiply", args.count, [=] __device__(int64_t i) {
+      y[i] = float{y[i]} + float{a[i]} * float{b[i]};
+    });
   }
   void SumBlocks(const SumBlocksArguments& args) override {
     const T* const x = As<T>(args.x);

@@ -35,13 +35,6 @@ class ElementwiseOps {
     // The constant of LeakyReluBackward and EluBackward.
     float alpha = 0;
   };
-  struct MultiplyArguments {
-    int64_t count = 0;
-    const Real* a = nullptr;  // [count]
-    const Real* b = nullptr;  // [count]
-    Real* y = nullptr;        // [count]; without `accumulate`, may be a or b.
-    bool accumulate = false;  // True to add to y.
-  };
   struct RoundArguments {
     int64_t count = 0;
     const float* from = nullptr;  // [count]
@@ -65,8 +58,6 @@ class ElementwiseOps {
   // Computes y += x. Used to add the gradients of a value that several layers
   // read.
   virtual void Add(const MapArguments& args) = 0;
-  // Computes y = a b. With `accumulate`, adds the product to y instead.
-  virtual void Multiply(const MultiplyArguments& args) = 0;
 
   // Computes y = max(x, 0).
   virtual void ReluForward(const MapArguments& args) = 0;

@@ -29,6 +29,13 @@ class InteractionOps {
     Blocks to;                // Its blocks must not overlap.
     bool accumulate = false;  // True to add to y.
   };
+  struct MultiplyArguments {
+    int64_t count = 0;
+    const Real* a = nullptr;  // [count]
+    const Real* b = nullptr;  // [count]
+    Real* y = nullptr;        // [count]
+    bool accumulate = false;  // True to add to y.
+  };
   struct SumBlocksArguments {
     int64_t rows = 0, count = 0, width = 0;
     const Real* x = nullptr;      // [rows, count, width]
@@ -57,6 +64,9 @@ class InteractionOps {
   // Copies each block of x to the block of y with the same row and number, or
   // adds it.
   virtual void CopyBlocks(const CopyBlocksArguments& args) = 0;
+  // Computes y = a b, element by element. With `accumulate`, adds the product
+  // to y instead.
+  virtual void Multiply(const MultiplyArguments& args) = 0;
   // Computes y[r, c] = bias[c] + x[r, 0, c] + x[r, 1, c] + ..., in this order.
   virtual void SumBlocks(const SumBlocksArguments& args) = 0;
   // Sets dbias to the column sums of dy.

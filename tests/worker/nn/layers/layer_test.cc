@@ -19,17 +19,17 @@
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
 #include "worker/nn/layers/batch_norm.h"
-#include "worker/nn/layers/block_sum.h"
-#include "worker/nn/layers/columns.h"
 #include "worker/nn/layers/convolution.h"
 #include "worker/nn/layers/dropout.h"
 #include "worker/nn/layers/embedding.h"
+#include "worker/nn/layers/interaction/block_sum.h"
+#include "worker/nn/layers/interaction/columns.h"
+#include "worker/nn/layers/interaction/product.h"
+#include "worker/nn/layers/interaction/vector_pairs.h"
 #include "worker/nn/layers/layer_norm.h"
 #include "worker/nn/layers/linear.h"
 #include "worker/nn/layers/pool.h"
-#include "worker/nn/layers/product.h"
 #include "worker/nn/layers/residual.h"
-#include "worker/nn/layers/vector_pairs.h"
 
 namespace tributary {
 namespace {

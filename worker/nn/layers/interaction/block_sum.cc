@@ -1,4 +1,4 @@
-#include "worker/nn/layers/block_sum.h"
+#include "worker/nn/layers/interaction/block_sum.h"
 
 namespace tributary {
 

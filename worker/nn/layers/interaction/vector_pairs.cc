@@ -1,4 +1,4 @@
-#include "worker/nn/layers/vector_pairs.h"
+#include "worker/nn/layers/interaction/vector_pairs.h"
 
 namespace tributary {
 

@@ -1,12 +1,12 @@
 // Wide & Deep: a linear model and an MLP.
-#ifndef TRIBUTARY_WORKER_MODELS_WIDE_AND_DEEP_H_
-#define TRIBUTARY_WORKER_MODELS_WIDE_AND_DEEP_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_WIDE_AND_DEEP_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_WIDE_AND_DEEP_H_
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
-#include "worker/models/feature_input.h"
-#include "worker/models/mlp.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/features/feature_input.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/layers/loss.h"
 
@@ -27,4 +27,4 @@ void AddWideAndDeep(const FeatureInput& input, const LinearStack& stack,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_WIDE_AND_DEEP_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_WIDE_AND_DEEP_H_

@@ -1,6 +1,6 @@
 // DCN-V2: a cross network and an MLP.
-#ifndef TRIBUTARY_WORKER_MODELS_DCN_V2_H_
-#define TRIBUTARY_WORKER_MODELS_DCN_V2_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_DCN_V2_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_DCN_V2_H_
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
@@ -18,4 +18,4 @@ absl::StatusOr<Graph> BuildDcnV2(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_DCN_V2_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_DCN_V2_H_

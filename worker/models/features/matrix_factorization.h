@@ -1,6 +1,6 @@
 // Matrix factorization, and two towers.
-#ifndef TRIBUTARY_WORKER_MODELS_MATRIX_FACTORIZATION_H_
-#define TRIBUTARY_WORKER_MODELS_MATRIX_FACTORIZATION_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_MATRIX_FACTORIZATION_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_MATRIX_FACTORIZATION_H_
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
@@ -18,4 +18,4 @@ absl::StatusOr<Graph> BuildMatrixFactorization(const ModelSpec& spec,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_MATRIX_FACTORIZATION_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_MATRIX_FACTORIZATION_H_

@@ -1,4 +1,4 @@
-#include "worker/models/feature_input.h"
+#include "worker/models/features/feature_input.h"
 
 #include <memory>
 #include <numeric>
@@ -7,8 +7,8 @@
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_model_validation.h"
-#include "worker/models/spec_checks.h"
-#include "worker/nn/layers/block_sum.h"
+#include "worker/models/blocks/spec_checks.h"
+#include "worker/nn/layers/interaction/block_sum.h"
 #include "worker/nn/layers/residual.h"
 
 namespace tributary {

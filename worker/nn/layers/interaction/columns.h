@@ -1,6 +1,6 @@
 // Selection and concatenation of columns.
-#ifndef TRIBUTARY_WORKER_NN_LAYERS_COLUMNS_H_
-#define TRIBUTARY_WORKER_NN_LAYERS_COLUMNS_H_
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_COLUMNS_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_COLUMNS_H_
 
 #include <cstdint>
 #include <vector>
@@ -47,4 +47,4 @@ class Columns : public Layer {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_LAYERS_COLUMNS_H_
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_COLUMNS_H_

@@ -1,6 +1,6 @@
 // Sum of the vectors of a sample.
-#ifndef TRIBUTARY_WORKER_NN_LAYERS_BLOCK_SUM_H_
-#define TRIBUTARY_WORKER_NN_LAYERS_BLOCK_SUM_H_
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_BLOCK_SUM_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_BLOCK_SUM_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ class BlockSum : public Layer {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_LAYERS_BLOCK_SUM_H_
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_BLOCK_SUM_H_

@@ -1,6 +1,6 @@
 // The input of models that read the features of JobSpec.sparse.
-#ifndef TRIBUTARY_WORKER_MODELS_FEATURE_INPUT_H_
-#define TRIBUTARY_WORKER_MODELS_FEATURE_INPUT_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_FEATURE_INPUT_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_FEATURE_INPUT_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -11,7 +11,7 @@
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/nn/graph.h"
-#include "worker/nn/layers/columns.h"
+#include "worker/nn/layers/interaction/columns.h"
 
 namespace tributary {
 
@@ -71,4 +71,4 @@ ValueId AddSumOfElements(absl::string_view name, ValueId value, bool bias,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_FEATURE_INPUT_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_FEATURE_INPUT_H_

@@ -1,4 +1,4 @@
-#include "worker/models/matrix_factorization.h"
+#include "worker/models/features/matrix_factorization.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/models/feature_input.h"
-#include "worker/models/mlp.h"
-#include "worker/models/spec_checks.h"
-#include "worker/nn/layers/block_sum.h"
-#include "worker/nn/layers/vector_pairs.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/blocks/spec_checks.h"
+#include "worker/models/features/feature_input.h"
+#include "worker/nn/layers/interaction/block_sum.h"
+#include "worker/nn/layers/interaction/vector_pairs.h"
 
 namespace tributary {
 namespace {

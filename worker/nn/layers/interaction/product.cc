@@ -1,4 +1,4 @@
-#include "worker/nn/layers/product.h"
+#include "worker/nn/layers/interaction/product.h"
 
 namespace tributary {
 
@@ -13,7 +13,7 @@ LayerSpec Product::Spec() const {
 
 void Product::Forward(const LayerCall& call,
                       const LayerTensors& tensors) const {
-  call.device->ops().elementwise->Multiply({call.samples * size_,
+  call.device->ops().interaction->Multiply({call.samples * size_,
                                             tensors.inputs[0],
                                             tensors.inputs[1], tensors.output});
 }
@@ -22,13 +22,13 @@ void Product::Backward(const LayerCall& call,
                        const LayerTensors& tensors) const {
   for (int i = 0; i < 2; ++i) {
     if (tensors.input_gradients[i] == nullptr) continue;
-    ElementwiseOps::MultiplyArguments args;
+    InteractionOps::MultiplyArguments args;
     args.count = call.samples * size_;
     args.a = tensors.output_gradient;
     args.b = tensors.inputs[1 - i];
     args.y = tensors.input_gradients[i];
     args.accumulate = tensors.accumulate[i];
-    call.device->ops().elementwise->Multiply(args);
+    call.device->ops().interaction->Multiply(args);
   }
 }
 

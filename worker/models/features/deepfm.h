@@ -1,6 +1,6 @@
 // DeepFM: a factorization machine and an MLP.
-#ifndef TRIBUTARY_WORKER_MODELS_DEEPFM_H_
-#define TRIBUTARY_WORKER_MODELS_DEEPFM_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_DEEPFM_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_DEEPFM_H_
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
@@ -16,4 +16,4 @@ absl::StatusOr<Graph> BuildDeepfm(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_DEEPFM_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_DEEPFM_H_

@@ -1,6 +1,6 @@
 // What several models do with the fields of a job.
-#ifndef TRIBUTARY_WORKER_MODELS_SPEC_CHECKS_H_
-#define TRIBUTARY_WORKER_MODELS_SPEC_CHECKS_H_
+#ifndef TRIBUTARY_WORKER_MODELS_BLOCKS_SPEC_CHECKS_H_
+#define TRIBUTARY_WORKER_MODELS_BLOCKS_SPEC_CHECKS_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -26,4 +26,4 @@ absl::string_view KindName(DataInfo::Kind kind);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_SPEC_CHECKS_H_
+#endif  // TRIBUTARY_WORKER_MODELS_BLOCKS_SPEC_CHECKS_H_

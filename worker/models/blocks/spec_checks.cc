@@ -1,4 +1,4 @@
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/spec_checks.h"
 
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace tributary {
 
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info) {
   LossSpec loss;
-  if (LossOf(spec) == ModelSpec::BINARY_CROSS_ENTROPY) {
+  if (LossOfModel(spec) == ModelSpec::BINARY_CROSS_ENTROPY) {
     if (info.classes != 2) {
       return Error("model.loss",
                    "BINARY_CROSS_ENTROPY needs data with two classes, 0 and 1");

@@ -1,6 +1,6 @@
 // Product of two values.
-#ifndef TRIBUTARY_WORKER_NN_LAYERS_PRODUCT_H_
-#define TRIBUTARY_WORKER_NN_LAYERS_PRODUCT_H_
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_PRODUCT_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_PRODUCT_H_
 
 #include <cstdint>
 
@@ -26,4 +26,4 @@ class Product : public Layer {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_LAYERS_PRODUCT_H_
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_PRODUCT_H_

@@ -1,4 +1,4 @@
-#include "worker/models/dlrm.h"
+#include "worker/models/features/dlrm.h"
 
 #include <memory>
 #include <vector>
@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
-#include "worker/models/feature_input.h"
-#include "worker/models/mlp.h"
-#include "worker/models/spec_checks.h"
-#include "worker/nn/layers/vector_pairs.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/blocks/spec_checks.h"
+#include "worker/models/features/feature_input.h"
+#include "worker/nn/layers/interaction/vector_pairs.h"
 
 namespace tributary {
 

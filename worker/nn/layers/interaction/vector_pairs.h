@@ -1,6 +1,6 @@
 // Interactions of all pairs of the vectors of a sample.
-#ifndef TRIBUTARY_WORKER_NN_LAYERS_VECTOR_PAIRS_H_
-#define TRIBUTARY_WORKER_NN_LAYERS_VECTOR_PAIRS_H_
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_VECTOR_PAIRS_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_VECTOR_PAIRS_H_
 
 #include <cstdint>
 
@@ -54,4 +54,4 @@ class PairSum : public VectorPairs {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_LAYERS_VECTOR_PAIRS_H_
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_INTERACTION_VECTOR_PAIRS_H_

@@ -1,8 +1,8 @@
-#include "worker/models/wide_and_deep.h"
+#include "worker/models/features/wide_and_deep.h"
 
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/spec_checks.h"
 
 namespace tributary {
 

@@ -1,4 +1,4 @@
-#include "worker/nn/layers/columns.h"
+#include "worker/nn/layers/interaction/columns.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,15 +1,15 @@
-#include "worker/models/dcn_v2.h"
+#include "worker/models/features/dcn_v2.h"
 
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/models/feature_input.h"
-#include "worker/models/mlp.h"
-#include "worker/models/spec_checks.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/blocks/spec_checks.h"
+#include "worker/models/features/feature_input.h"
+#include "worker/nn/layers/interaction/product.h"
 #include "worker/nn/layers/linear.h"
-#include "worker/nn/layers/product.h"
 
 namespace tributary {
 namespace {

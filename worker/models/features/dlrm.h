@@ -1,6 +1,6 @@
 // Deep learning recommendation model.
-#ifndef TRIBUTARY_WORKER_MODELS_DLRM_H_
-#define TRIBUTARY_WORKER_MODELS_DLRM_H_
+#ifndef TRIBUTARY_WORKER_MODELS_FEATURES_DLRM_H_
+#define TRIBUTARY_WORKER_MODELS_FEATURES_DLRM_H_
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
@@ -17,4 +17,4 @@ absl::StatusOr<Graph> BuildDlrm(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_DLRM_H_
+#endif  // TRIBUTARY_WORKER_MODELS_FEATURES_DLRM_H_

@@ -1,13 +1,13 @@
-#include "worker/models/deepfm.h"
+#include "worker/models/features/deepfm.h"
 
 #include <memory>
 
 #include "common/base/status_macros.h"
-#include "worker/models/feature_input.h"
-#include "worker/models/mlp.h"
-#include "worker/models/spec_checks.h"
-#include "worker/models/wide_and_deep.h"
-#include "worker/nn/layers/vector_pairs.h"
+#include "worker/models/blocks/linear_stack.h"
+#include "worker/models/blocks/spec_checks.h"
+#include "worker/models/features/feature_input.h"
+#include "worker/models/features/wide_and_deep.h"
+#include "worker/nn/layers/interaction/vector_pairs.h"
 
 namespace tributary {
 
