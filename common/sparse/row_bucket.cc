@@ -59,7 +59,6 @@ RowHeader* RowBucket::Insert(uint64_t key, uint64_t hash) {
   ++size_;
   RowHeader* const row = Row(number);
   row->key = key;
-  row->flags &= ~RowHeader::kFree;
   return row;
 }
 
@@ -67,7 +66,6 @@ void RowBucket::Remove(uint64_t key, uint64_t hash) {
   int64_t hole = FindSlot(key, hash);
   if (hole < 0) return;
   free_.push_back(slots_[hole] & kRowMask);
-  Row(free_.back())->flags |= RowHeader::kFree;
   --size_;
   // Moves entries back whose search passes the hole (Knuth, TAOCP 6.4, R).
   const auto mask = static_cast<int64_t>(slots_.size() - 1);

@@ -48,8 +48,8 @@ class RowBucket {
   // Returns the row that Find compares first, so that it can be loaded before:
   // the first one whose tag matches; null if there is none.
   const RowHeader* Candidate(uint64_t hash) const;
-  // Adds a row for `key`, which must have none. Sets the key, and clears the
-  // flag kFree; the other contents are unspecified. Returns null if the bucket
+  // Adds a row for `key`, which must have none. Sets the key; the other
+  // contents are unspecified. Returns null if the bucket
   // has kMaxRows rows or memory does not suffice.
   RowHeader* Insert(uint64_t key, uint64_t hash);
   // Removes the row of `key`, if there is one.

@@ -11,12 +11,7 @@ struct RowHeader {
   uint64_t key = 0;
   // The last step whose gradient contained the key.
   uint32_t last_step = 0;
-  // See SparseTable::TakeChanges.
-  enum Flags : uint32_t {
-    kChanged = 1,  // The row is in the bucket's list of changed rows.
-    kFree = 2,     // The row was removed, and its memory is not used again yet.
-  };
-  uint32_t flags = 0;
+  uint32_t unused = 0;
 };
 
 // A row consists of a RowHeader, `dim` values and `state` numbers of the update

@@ -5,29 +5,34 @@
 
 namespace tributary {
 
-void RowsBefore::AddRemoved(uint64_t key, const float* values) {
-  removed_keys_.push_back(key);
-  removed_values_.insert(removed_values_.end(), values, values + dim_);
+void RowsBefore::Add(uint64_t key, bool existed, const float* values) {
+  other_keys_.push_back(key);
+  other_existed_.push_back(existed);
+  other_values_.insert(other_values_.end(), values, values + dim_);
 }
 
 void RowsBefore::Finish() {
-  std::vector<size_t> order(removed_keys_.size());
+  std::vector<size_t> order(other_keys_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-    return removed_keys_[a] < removed_keys_[b];
+    return other_keys_[a] < other_keys_[b];
   });
   std::vector<uint64_t> keys;
+  std::vector<bool> existed;
   std::vector<float> values;
   keys.reserve(order.size());
-  values.reserve(removed_values_.size());
+  existed.reserve(order.size());
+  values.reserve(other_values_.size());
   for (const size_t place : order) {
-    keys.push_back(removed_keys_[place]);
+    keys.push_back(other_keys_[place]);
+    existed.push_back(other_existed_[place]);
     const auto begin =
-        removed_values_.begin() + static_cast<ptrdiff_t>(place) * dim_;
+        other_values_.begin() + static_cast<ptrdiff_t>(place) * dim_;
     values.insert(values.end(), begin, begin + dim_);
   }
-  removed_keys_ = std::move(keys);
-  removed_values_ = std::move(values);
+  other_keys_ = std::move(keys);
+  other_existed_ = std::move(existed);
+  other_values_ = std::move(values);
 }
 
 RowsBefore::State RowsBefore::Reader::Find(uint64_t key, const float** values) {
@@ -44,9 +49,10 @@ RowsBefore::State RowsBefore::Reader::Find(uint64_t key, const float** values) {
     *values = rows_->values_.get() + static_cast<int64_t>(place_) * rows_->dim_;
     return State::kPresent;
   }
-  if (find(rows_->removed_keys_, &removed_)) {
-    *values = rows_->removed_values_.data() +
-              static_cast<int64_t>(removed_) * rows_->dim_;
+  if (find(rows_->other_keys_, &other_)) {
+    if (!rows_->other_existed_[other_]) return State::kAbsent;
+    *values = rows_->other_values_.data() +
+              static_cast<int64_t>(other_) * rows_->dim_;
     return State::kPresent;
   }
   return State::kUnchanged;

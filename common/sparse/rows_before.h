@@ -29,9 +29,10 @@ class RowsBefore {
   float* values(int64_t place) { return values_.get() + place * dim_; }
   // Records that the key number `place` of the gradients had a row.
   void Existed(int64_t place) { existed_[place] = true; }
-  // Records the values of a row that the step has removed without a gradient.
-  void AddRemoved(uint64_t key, const float* values);
-  // Call after the last call of AddRemoved.
+  // Records what a key without a gradient was: such as one whose row the step
+  // has removed.
+  void Add(uint64_t key, bool existed, const float* values);
+  // Call after calls of Add, before reading.
   void Finish();
 
   enum class State {
@@ -49,9 +50,22 @@ class RowsBefore {
 
    private:
     const RowsBefore* rows_;
-    size_t place_ = 0;    // In gradients_->keys.
-    size_t removed_ = 0;  // In removed_keys_.
+    size_t place_ = 0;  // In gradients_->keys.
+    size_t other_ = 0;  // In other_keys_.
   };
+
+  // Calls visit(key, existed, values) for each key, in any order.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (size_t i = 0; i < gradients_->keys.size(); ++i) {
+      visit(gradients_->keys[i], existed_[i],
+            values_.get() + static_cast<int64_t>(i) * dim_);
+    }
+    for (size_t i = 0; i < other_keys_.size(); ++i) {
+      visit(other_keys_[i], other_existed_[i],
+            other_values_.data() + static_cast<int64_t>(i) * dim_);
+    }
+  }
 
   // Returns how many floats the buffer of the constructor has at least.
   int64_t elements() const { return gradients_->rows() * dim_; }
@@ -63,8 +77,10 @@ class RowsBefore {
   Buffer values_;
   const int dim_;
   std::vector<bool> existed_;
-  std::vector<uint64_t> removed_keys_;  // Ascending after Finish.
-  std::vector<float> removed_values_;
+  // What Add was called with; ascending after Finish.
+  std::vector<uint64_t> other_keys_;
+  std::vector<bool> other_existed_;
+  std::vector<float> other_values_;
 };
 
 }  // namespace tributary

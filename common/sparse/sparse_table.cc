@@ -160,22 +160,9 @@ bool SparseTable::Admit(uint64_t key, int64_t step, Bucket* bucket) {
   BucketRows::Candidate& candidate = found->second;
   candidate.key = key;
   candidate.last_step = static_cast<uint32_t>(step);
-  MarkCandidate(key, bucket);
   if (++candidate.steps < wanted) return false;
   bucket->candidates.erase(found);
   return true;
-}
-
-void SparseTable::MarkChanged(RowHeader* row, Bucket* bucket) const {
-  if (!options_.records_changes || (row->flags & RowHeader::kChanged) != 0) {
-    return;
-  }
-  row->flags |= RowHeader::kChanged;
-  bucket->changed.push_back(row);
-}
-
-void SparseTable::MarkCandidate(uint64_t key, Bucket* bucket) const {
-  if (options_.records_changes) bucket->changed_candidates.insert(key);
 }
 
 RowHeader* SparseTable::Insert(uint64_t key, uint64_t hash, Bucket* bucket) {
@@ -239,7 +226,6 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
           }
           initial_.Write(key, RowValues(row));
         }
-        MarkChanged(row, bucket);
         row->last_step = static_cast<uint32_t>(step);
         float* const values = RowValues(row);
         rule.Update(sum->values.get() + place * layout_.dim, layout_.dim,
@@ -295,7 +281,6 @@ void SparseTable::RemoveOld(int64_t step, RowsBefore* before) {
            next != bucket->candidates.end();) {
         const auto candidate = next++;
         if (!expired(candidate->second.last_step)) continue;
-        MarkCandidate(candidate->first, bucket);
         bucket->candidates.erase(candidate);
       }
     }
@@ -318,8 +303,8 @@ void SparseTable::RemoveRow(uint64_t key, int64_t step, Bucket* bucket,
   const uint64_t hash = KeyHash(key);
   const RowHeader* const row = bucket->rows.Find(key, hash);
   // `before` contains the rows of the step's gradients already.
-  if (row->last_step != step) before->AddRemoved(key, RowValues(row));
-  if (options_.records_changes) bucket->removed.push_back(key);
+  if (row->last_step != step)
+    before->Add(key, /*existed=*/true, RowValues(row));
   bucket->rows.Remove(key, hash);
 }
 
@@ -334,67 +319,12 @@ SparseTable::Size SparseTable::size() const {
   return size;
 }
 
-void SparseTable::CopyRow(const RowHeader& row, BucketRows* rows) const {
-  rows->keys.push_back(row.key);
-  rows->last_steps.push_back(row.last_step);
-  const float* const values = RowValues(&row);
-  rows->values.insert(rows->values.end(), values, values + layout_.floats());
-}
-
-SparseTable::Changes SparseTable::TakeChanges() {
-  absl::MutexLock lock(&mu_);
-  Changes changes;
-  changes.version = version_;
-  const auto by_key = [](const RowHeader* a, const RowHeader* b) {
-    return a->key < b->key;
-  };
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    Bucket* const bucket = buckets_[i].get();
-    BucketRows rows;
-    rows.bucket = options_.shard + static_cast<int>(i) * options_.servers;
-    rows.removed.swap(bucket->removed);
-    std::sort(rows.removed.begin(), rows.removed.end());
-    rows.removed.erase(std::unique(rows.removed.begin(), rows.removed.end()),
-                       rows.removed.end());
-    std::vector<RowHeader*> changed;
-    changed.swap(bucket->changed);
-    // A removed row, and one whose memory has another row now, is in the list,
-    // too.
-    for (RowHeader* const row : changed) row->flags &= ~RowHeader::kChanged;
-    changed.erase(std::remove_if(changed.begin(), changed.end(),
-                                 [](const RowHeader* row) {
-                                   return (row->flags & RowHeader::kFree) != 0;
-                                 }),
-                  changed.end());
-    std::sort(changed.begin(), changed.end(), by_key);
-    for (const RowHeader* const row : changed) CopyRow(*row, &rows);
-    for (const uint64_t key : bucket->changed_candidates) {
-      const auto found = bucket->candidates.find(key);
-      rows.candidates.push_back(found == bucket->candidates.end()
-                                    ? BucketRows::Candidate{key, 0, 0}
-                                    : found->second);
-    }
-    bucket->changed_candidates.clear();
-    SortCandidates(&rows);
-    if (!rows.removed.empty() || !rows.keys.empty() ||
-        !rows.candidates.empty()) {
-      changes.buckets.push_back(std::move(rows));
-    }
-  }
-  return changes;
-}
-
-void SparseTable::SortCandidates(BucketRows* rows) {
-  std::sort(rows->candidates.begin(), rows->candidates.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
-}
-
-SparseTable::BucketRows SparseTable::ReadBucket(int bucket) const {
-  absl::ReaderMutexLock lock(&mu_);
+SparseTable::BucketRows SparseTable::CopyBucket(int bucket) const {
   const Bucket* const from = bucket_of_[bucket];
   BucketRows rows;
   rows.bucket = bucket;
   std::vector<const RowHeader*> all;
+  all.reserve(from->rows.size());
   from->rows.ForEach([&](const RowHeader* row) { all.push_back(row); });
   std::sort(all.begin(), all.end(), [](const RowHeader* a, const RowHeader* b) {
     return a->key < b->key;
@@ -402,38 +332,70 @@ SparseTable::BucketRows SparseTable::ReadBucket(int bucket) const {
   rows.keys.reserve(all.size());
   rows.last_steps.reserve(all.size());
   rows.values.reserve(all.size() * layout_.floats());
-  for (const RowHeader* const row : all) CopyRow(*row, &rows);
+  for (const RowHeader* const row : all) {
+    rows.keys.push_back(row->key);
+    rows.last_steps.push_back(row->last_step);
+    const float* const values = RowValues(row);
+    rows.values.insert(rows.values.end(), values, values + layout_.floats());
+  }
   for (const auto& [key, candidate] : from->candidates) {
     rows.candidates.push_back(candidate);
   }
-  SortCandidates(&rows);
+  std::sort(rows.candidates.begin(), rows.candidates.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
   return rows;
+}
+
+SparseTable::BucketRows SparseTable::ReadBucket(int bucket) const {
+  absl::ReaderMutexLock lock(&mu_);
+  return CopyBucket(bucket);
+}
+
+SparseTable::Contents SparseTable::Read(int steps) const {
+  absl::ReaderMutexLock lock(&mu_);
+  Contents contents;
+  for (const int bucket : buckets()) {
+    contents.buckets.push_back(CopyBucket(bucket));
+  }
+  const int ages = std::min(steps, static_cast<int>(before_.size()));
+  for (int age = 1; age <= ages; ++age) {
+    StepBefore& before = contents.before.emplace_back();
+    before.age = age;
+    before_[age - 1]->ForEach([&](uint64_t key, bool existed,
+                                  const float* values) {
+      before.keys.push_back(key);
+      before.existed.push_back(existed ? 1 : 0);
+      before.values.insert(before.values.end(), values, values + layout_.dim);
+    });
+  }
+  return contents;
 }
 
 absl::Status SparseTable::Restore(const BucketRows& rows) {
   absl::MutexLock lock(&mu_);
-  const auto check = [&](uint64_t key) {
-    const int bucket = BucketOfHash(KeyHash(key), spec().buckets());
-    return bucket == rows.bucket && bucket_of_[bucket] != nullptr
-               ? absl::OkStatus()
-               : absl::InvalidArgumentError(
-                     absl::StrCat("key ", key, " of table '", spec().name(),
-                                  "' belongs to bucket ", bucket, " of server ",
-                                  ServerOfBucket(bucket, options_.servers),
-                                  ", not to bucket ", rows.bucket,
-                                  " of server ", options_.shard));
-  };
-  for (const uint64_t key : rows.removed) {
-    TRIBUTARY_RETURN_IF_ERROR(check(key));
-    bucket_of_[rows.bucket]->rows.Remove(key, KeyHash(key));
+  if (rows.bucket < 0 || rows.bucket >= spec().buckets()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table '", spec().name(), "' has no bucket ", rows.bucket));
   }
+  Bucket* const bucket = bucket_of_[rows.bucket];
+  if (bucket == nullptr) return absl::OkStatus();
+  const auto check = [&](uint64_t key) {
+    const int expected = BucketOfHash(KeyHash(key), spec().buckets());
+    return expected == rows.bucket ? absl::OkStatus()
+                                   : absl::InvalidArgumentError(absl::StrCat(
+                                         "key ", key, " of table '",
+                                         spec().name(), "' belongs to bucket ",
+                                         expected, ", not to ", rows.bucket));
+  };
   for (size_t i = 0; i < rows.keys.size(); ++i) {
     const uint64_t key = rows.keys[i];
     TRIBUTARY_RETURN_IF_ERROR(check(key));
-    Bucket* const bucket = bucket_of_[rows.bucket];
     const uint64_t hash = KeyHash(key);
-    RowHeader* row = bucket->rows.Find(key, hash);
-    if (row == nullptr) row = Insert(key, hash, bucket);
+    if (bucket->rows.Find(key, hash) != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "key ", key, " of table '", spec().name(), "' has two rows"));
+    }
+    RowHeader* const row = Insert(key, hash, bucket);
     if (row == nullptr) return Full(*bucket);
     row->last_step = rows.last_steps[i];
     std::copy_n(rows.values.data() + static_cast<int64_t>(i) * layout_.floats(),
@@ -441,14 +403,24 @@ absl::Status SparseTable::Restore(const BucketRows& rows) {
   }
   for (const BucketRows::Candidate& candidate : rows.candidates) {
     TRIBUTARY_RETURN_IF_ERROR(check(candidate.key));
-    Bucket* const bucket = bucket_of_[rows.bucket];
-    if (candidate.steps == 0) {
-      bucket->candidates.erase(candidate.key);
-    } else {
-      bucket->candidates[candidate.key] = candidate;
-    }
+    bucket->candidates[candidate.key] = candidate;
   }
   return absl::OkStatus();
+}
+
+void SparseTable::Restore(const StepBefore& before) {
+  absl::MutexLock lock(&mu_);
+  if (static_cast<int>(before_.size()) < before.age) {
+    before_.push_back(std::make_unique<RowsBefore>(
+        std::make_shared<RowGradients>(), nullptr, layout_.dim));
+  }
+  RowsBefore* const step = before_[before.age - 1].get();
+  for (size_t i = 0; i < before.keys.size(); ++i) {
+    if (BucketOf(KeyHash(before.keys[i])) == nullptr) continue;
+    step->Add(before.keys[i], before.existed[i] != 0,
+              before.values.data() + static_cast<int64_t>(i) * layout_.dim);
+  }
+  step->Finish();
 }
 
 }  // namespace tributary

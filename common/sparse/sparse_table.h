@@ -10,7 +10,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -64,8 +63,6 @@ class SparseTable {
     int64_t version = 0;
     // How many versions can be read, including the newest one.
     int versions = 2;
-    // True: TakeChanges will be called.
-    bool records_changes = false;
   };
   // Returns the errors of RowRule::Create.
   static absl::StatusOr<std::unique_ptr<SparseTable>> Create(
@@ -102,8 +99,7 @@ class SparseTable {
   };
   Size size() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What checkpoints contain of a bucket: rows and removed rows, or only those
-  // that have changed since an earlier checkpoint.
+  // The rows of a bucket, as checkpoints contain them.
   struct BucketRows {
     // A key without a row that waits for admission; see AdmissionSpec.
     struct Candidate {
@@ -112,32 +108,37 @@ class SparseTable {
       uint32_t last_step = 0;
     };
     int bucket = 0;
-    // Keys that have lost their row. They may have a new one.
-    std::vector<uint64_t> removed;
-    // The keys of the rows, and the last steps whose gradient contained them.
+    // The keys of the rows, ascending, and the last steps whose gradient
+    // contained them.
     std::vector<uint64_t> keys;
     std::vector<uint32_t> last_steps;
-    // [rows, dim + state].
-    std::vector<float> values;
-    // Replaces the candidate with the same key; steps = 0 removes it.
-    std::vector<Candidate> candidates;
+    std::vector<float> values;          // [rows, dim + state].
+    std::vector<Candidate> candidates;  // Ascending.
   };
-  struct Changes {
-    int64_t version = 0;
-    std::vector<BucketRows>
-        buckets;  // Ascending; those without changes omitted.
+  // What the rows were before an earlier step changed them, as checkpoints
+  // contain it.
+  struct StepBefore {
+    int age = 1;  // The step led from version v - age to the next.
+    std::vector<uint64_t> keys;     // In any order.
+    std::vector<uint32_t> existed;  // 0: the key had no row.
+    std::vector<float> values;      // [keys, dim].
   };
-  // Copies what has changed since the last call, or since the table was empty.
-  // Keys are ascending in each list. Needs Options::records_changes.
-  Changes TakeChanges() ABSL_LOCKS_EXCLUDED(mu_);
-  // Applies changes of this table or of others with the same buckets, whose
-  // rows belong to this server, without a step. `rows` must be valid: as many
-  // last_steps and values as keys. Returns InvalidArgument, naming the key, if
-  // a key does not belong to the bucket, and ResourceExhausted like Apply.
+  struct Contents {
+    std::vector<BucketRows> buckets;
+    std::vector<StepBefore> before;
+  };
+  // Copies all rows, and what they were before the last `steps` steps.
+  Contents Read(int steps) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds those rows of a bucket that belong to this server. Returns
+  // InvalidArgument, naming the key, if a key does not belong to the bucket or
+  // has a row already, and ResourceExhausted like Apply.
   absl::Status Restore(const BucketRows& rows) ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds the part of earlier values that belongs to this server. Call it for
+  // all parts of one age before the next age, beginning with age 1.
+  void Restore(const StepBefore& before) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the buckets of this server, ascending.
   std::vector<int> buckets() const;
-  // Returns all rows of a bucket of this server, in the order of their keys.
+  // Returns the rows of a bucket of this server.
   BucketRows ReadBucket(int bucket) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -147,10 +148,6 @@ class SparseTable {
     RowBucket rows;
     // The candidates of AdmissionSpec.
     absl::flat_hash_map<uint64_t, BucketRows::Candidate> candidates;
-    // What TakeChanges returns.
-    std::vector<RowHeader*> changed;
-    std::vector<uint64_t> removed;
-    absl::flat_hash_set<uint64_t> changed_candidates;
   };
 
   SparseTable(const Options& options, RowRule rule);
@@ -165,16 +162,11 @@ class SparseTable {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Returns whether `key`, which has no row, gets one in `step`.
   bool Admit(uint64_t key, int64_t step, Bucket* bucket);
-  // Marks a row as changed.
-  void MarkChanged(RowHeader* row, Bucket* bucket) const;
-  void MarkCandidate(uint64_t key, Bucket* bucket) const;
   // Adds a row with state 0, whose values are not set. Returns null if it does
   // not fit.
   RowHeader* Insert(uint64_t key, uint64_t hash, Bucket* bucket)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  static void SortCandidates(BucketRows* rows);
-  // Copies a row to the end of `*rows`.
-  void CopyRow(const RowHeader& row, BucketRows* rows) const;
+  BucketRows CopyBucket(int bucket) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Removes the rows that expire in `step`, and those above the capacity.
   void RemoveOld(int64_t step, RowsBefore* before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

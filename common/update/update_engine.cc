@@ -138,7 +138,6 @@ absl::Status UpdateEngine::CreateTables() {
   options.servers = options_.servers;
   options.first_version = options_.first_version;
   options.awaits_norm = traits_.updates_await_norm;
-  options.records_changes = true;
   options.rates = &rates_;
   options.on_failure = [this](const absl::Status& status) {
     if (options_.on_failure) options_.on_failure(status);

@@ -47,6 +47,7 @@ absl::Status WriteFinalManifest(const std::string& folder,
                                 FileSystem* files) {
   manifest.set_servers(1);
   manifest.clear_state();
+  manifest.clear_tables();
   manifest.clear_file();
   manifest.set_complete(true);
   TRIBUTARY_ASSIGN_OR_RETURN(*manifest.add_file(),

@@ -97,7 +97,8 @@ absl::Status CheckFiles(const CheckpointManifest& manifest,
   std::set<std::string> missing;
   const bool has_state = manifest.state_size() > 0;
   const int64_t expected =
-      static_cast<int64_t>(manifest.servers()) * (has_state ? 2 : 1);
+      static_cast<int64_t>(manifest.servers()) *
+      (1 + (has_state ? 1 : 0) + (manifest.tables() ? 1 : 0));
   if (manifest.file_size() != expected) {
     return Error(Counted(manifest.servers(), "server has", "servers have"), " ",
                  Counted(expected, "file"), ", not ", manifest.file_size());
@@ -107,6 +108,9 @@ absl::Status CheckFiles(const CheckpointManifest& manifest,
         ShardFileNamesOf(shard, manifest.servers(), has_state);
     missing.insert(std::move(names.model));
     if (has_state) missing.insert(std::move(names.optimizer));
+    if (manifest.tables()) {
+      missing.insert(TableFileName(shard, manifest.servers()));
+    }
   }
   double bytes = 0;
   for (const CheckpointFile& file : manifest.file()) {
@@ -156,6 +160,22 @@ ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state) {
   names.model = FileName("model", shard, servers);
   if (has_state) names.optimizer = FileName("optimizer", shard, servers);
   return names;
+}
+
+std::string TableFileName(int shard, int servers) {
+  return servers == 1
+             ? "tables.rows"
+             : absl::StrFormat("tables-%05d-of-%05d.rows", shard + 1, servers);
+}
+
+absl::StatusOr<const CheckpointFile*> FindFile(
+    const std::string& folder, const CheckpointManifest& manifest,
+    const std::string& name) {
+  for (const CheckpointFile& file : manifest.file()) {
+    if (file.name() == name) return &file;
+  }
+  return absl::DataLossError(
+      absl::StrCat(folder, "/", kManifestName, ": does not name ", name));
 }
 
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest) {

@@ -15,6 +15,16 @@ namespace tributary {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
+// Returns the entry of a file in the manifest of the checkpoint in `folder`.
+// Returns DataLoss if there is none.
+absl::StatusOr<const CheckpointFile*> FindFile(
+    const std::string& folder, const CheckpointManifest& manifest,
+    const std::string& name);
+
+// Returns the name of the file with rows of tables that server `shard` writes
+// if there are `servers` servers.
+std::string TableFileName(int shard, int servers);
+
 // Names of the files that one server writes into a checkpoint.
 struct ShardFileNames {
   std::string model;

@@ -1,7 +1,5 @@
 #include "server/checkpoint/shard_files.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -15,7 +13,9 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/tensor_io/safetensors_file.h"
+#include "server/checkpoint/digesting_file.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/table_files.h"
 #include "server/checkpoint/verified_file.h"
 
 namespace tributary {
@@ -69,54 +69,6 @@ std::vector<TensorPiece> PiecesOf(const ArenaLayout& layout, int shard,
   }
   return pieces;
 }
-
-struct FreeState {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
-
-// A file that computes the digest of each block while it is written.
-class DigestingFile {
- public:
-  DigestingFile(std::unique_ptr<WritableFile> file, std::string name)
-      : file_(std::move(file)), state_(XXH3_createState()) {
-    XXH3_64bits_reset(state_.get());
-    facts_.set_name(std::move(name));
-    facts_.set_block_bytes(kDigestBlockBytes);
-  }
-
-  absl::Status Append(absl::string_view bytes) {
-    TRIBUTARY_RETURN_IF_ERROR(file_->Append(bytes));
-    while (!bytes.empty()) {
-      const size_t room =
-          kDigestBlockBytes - facts_.bytes() % kDigestBlockBytes;
-      const absl::string_view part = bytes.substr(0, room);
-      XXH3_64bits_update(state_.get(), part.data(), part.size());
-      facts_.set_bytes(facts_.bytes() + static_cast<int64_t>(part.size()));
-      if (part.size() == room) EndBlock();
-      bytes.remove_prefix(part.size());
-    }
-    return absl::OkStatus();
-  }
-
-  // Syncs and closes the file.
-  absl::StatusOr<CheckpointFile> Finish() {
-    if (facts_.bytes() % kDigestBlockBytes != 0) EndBlock();
-    TRIBUTARY_RETURN_IF_ERROR(Failpoint("S13"));
-    TRIBUTARY_RETURN_IF_ERROR(file_->Sync());
-    TRIBUTARY_RETURN_IF_ERROR(file_->Close());
-    return std::move(facts_);
-  }
-
- private:
-  void EndBlock() {
-    facts_.add_block_digest(XXH3_64bits_digest(state_.get()));
-    XXH3_64bits_reset(state_.get());
-  }
-
-  const std::unique_ptr<WritableFile> file_;
-  const std::unique_ptr<XXH3_state_t, FreeState> state_;
-  CheckpointFile facts_;
-};
 
 // Finds elements of the arena in the chunks of a snapshot.
 class ChunkPlaces {
@@ -221,16 +173,6 @@ absl::StatusOr<CheckpointFile> WriteFile(const FileContents& contents,
     }
   }
   return file.Finish();
-}
-
-absl::StatusOr<const CheckpointFile*> FindFile(
-    const std::string& folder, const CheckpointManifest& manifest,
-    const std::string& name) {
-  for (const CheckpointFile& file : manifest.file()) {
-    if (file.name() == name) return &file;
-  }
-  return absl::DataLossError(
-      absl::StrCat(folder, "/", kManifestName, ": does not name ", name));
 }
 
 // Returns the file's entries for the tensors that it must hold, in the order of
@@ -407,6 +349,11 @@ absl::Status VerifyCheckpoint(const std::string& folder) {
       TRIBUTARY_RETURN_IF_ERROR(
           FindTensors(contents, tensors, file->path()).status());
     }
+  }
+  if (manifest.tables()) {
+    TRIBUTARY_RETURN_IF_ERROR(ReadTableFiles(
+        folder, manifest, JobOf(manifest).sparse(),
+        [](int, const TableRecord&) { return absl::OkStatus(); }));
   }
   return absl::OkStatus();
 }

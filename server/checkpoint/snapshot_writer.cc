@@ -3,14 +3,32 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/table_files.h"
 
 namespace tributary {
 
 void SnapshotWriter::Write(const ShardFiles& shard, const std::string& folder,
-                           const Snapshot& snapshot) {
+                           const Snapshot& snapshot,
+                           const std::vector<SparseTable::Contents>& tables) {
   const absl::Time begin = absl::Now();
-  const absl::StatusOr<std::vector<CheckpointFile>> written =
-      WriteShardFiles(shard, snapshot, folder, files_);
+  const auto write = [&]() -> absl::StatusOr<std::vector<CheckpointFile>> {
+    std::vector<CheckpointFile> files;
+    if (!tables.empty()) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          files.emplace_back(),
+          WriteTableFile(tables, TableFileName(shard.shard, shard.servers),
+                         folder, files_));
+    }
+    // Syncs the folder, too.
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        std::vector<CheckpointFile> dense,
+        WriteShardFiles(shard, snapshot, folder, files_));
+    for (CheckpointFile& file : dense) files.push_back(std::move(file));
+    return files;
+  };
+  const absl::StatusOr<std::vector<CheckpointFile>> written = write();
   if (written.ok()) {
     {
       absl::MutexLock lock(&mu_);

@@ -14,6 +14,7 @@
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/snapshot.h"
+#include "common/sparse/sparse_table.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/shard_files.h"
@@ -31,9 +32,12 @@ class SnapshotWriter {
       : files_(files), report_(std::move(report)) {}
 
   // Writes this server's files of a checkpoint to `folder`, and reports the
-  // result. Blocks.
+  // result. `tables` are the contents of the job's tables, if it has any.
+  // Blocks.
   void Write(const ShardFiles& shard, const std::string& folder,
-             const Snapshot& snapshot) ABSL_LOCKS_EXCLUDED(mu_);
+             const Snapshot& snapshot,
+             const std::vector<SparseTable::Contents>& tables = {})
+      ABSL_LOCKS_EXCLUDED(mu_);
   void Report(int64_t version, SnapshotReport::Outcome outcome,
               const std::string& message = "",
               const std::vector<CheckpointFile>& files = {});

@@ -43,6 +43,7 @@ AttemptCheckpoints::AttemptCheckpoints(const JobSpec& job, const Ready& ready,
   *common_.mutable_table() = ready.table();
   common_.set_signature(ArenaLayout::Create(ready.table())->signature());
   common_.set_servers(servers);
+  common_.set_tables(job.has_sparse());
   for (const std::string& name : StateNames(job)) common_.add_state(name);
 }
 

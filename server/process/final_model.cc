@@ -138,6 +138,7 @@ absl::Status ReadSavedModel(const FinalModelSources& sources,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string folder,
                              FindCheckpoint(sources, options, &manifest));
   manifest.clear_state();
+  manifest.clear_tables();
   Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
                            /*slots=*/0, layout, arena);
   return ReadShard(folder, manifest, layout, &model);
@@ -176,6 +177,7 @@ absl::Status ReadFinalAverage(const FinalModelSources& sources,
         absl::StrCat(folder, ": has no average of the weights"));
   }
   manifest.clear_state();
+  manifest.clear_tables();
   manifest.add_state(kAverageSlot);
   Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
                            /*slots=*/1, layout, arena);

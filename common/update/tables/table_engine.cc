@@ -67,7 +67,6 @@ absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
     table.servers = options.servers;
     table.version = options.first_version;
     table.versions = 2 * job.sparse().fixed_lag() + 2;
-    table.records_changes = options.records_changes;
     TRIBUTARY_ASSIGN_OR_RETURN(tables.emplace_back(),
                                SparseTable::Create(table));
   }
@@ -219,8 +218,6 @@ void TableEngine::Update(double norm) {
   }
   total_.clear();
   step_ = ChunkUpdate();
-  std::vector<Waiting> ready;
-  ChangesCallback changes;
   absl::MutexLock lock(&mu_);
   ++version_;
   const auto end = waiting_.upper_bound(version_);
@@ -230,13 +227,12 @@ void TableEngine::Update(double norm) {
     });
   }
   waiting_.erase(waiting_.begin(), end);
-  if (changes_ != nullptr && changes_version_ == version_) {
+  if (copied_version_ == version_) {
     // Before the next step changes the rows.
-    std::vector<SparseTable::Changes> all;
-    for (const auto& table : tables_) all.push_back(table->TakeChanges());
-    pool_->Run(
-        [done = std::move(changes_), all = std::move(all)] { done(all); });
-    changes_ = nullptr;
+    pool_->Run([done = std::move(copied_),
+                tables = std::make_shared<std::vector<SparseTable::Contents>>(
+                    CopyNow())] { done(std::move(*tables)); });
+    copied_version_ = -1;
   }
   state_ = State::kCollecting;
   Advance();
@@ -272,19 +268,30 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
   done(std::move(values));
 }
 
-bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
-  std::vector<SparseTable::Changes> all;
+std::vector<SparseTable::Contents> TableEngine::CopyNow() const {
+  std::vector<SparseTable::Contents> tables;
+  for (const auto& table : tables_) {
+    tables.push_back(table->Read(options_.job.sparse().fixed_lag()));
+  }
+  return tables;
+}
+
+bool TableEngine::Copy(int64_t version, CopyCallback done) {
+  std::vector<SparseTable::Contents> tables;
   {
     absl::MutexLock lock(&mu_);
-    if (version < version_ || state_ == State::kUpdating) return false;
+    if (version < version_ ||
+        (version == version_ && state_ == State::kUpdating)) {
+      return false;
+    }
     if (version > version_) {
-      changes_version_ = version;
-      changes_ = std::move(done);
+      copied_version_ = version;
+      copied_ = std::move(done);
       return true;
     }
-    for (const auto& table : tables_) all.push_back(table->TakeChanges());
+    tables = CopyNow();
   }
-  done(std::move(all));
+  done(std::move(tables));
   return true;
 }
 

@@ -33,13 +33,14 @@ namespace tributary {
 // once. Version v is the state after v steps.
 //
 // A worker contributes to step s only after every server has announced that it
-// has all contributions to step s - 1 (Listener). Until then, the worker may have
-// to compute step s - 1 again, for a worker that was lost. It computes step s
-// from rows of version s - SparseSpec.fixed_lag, which it reads from every
-// server, also if it needs no row of it. So when a server has all contributions
-// to step s, each server has those to step s - 1 and version s - fixed_lag, and
-// no worker needs a version before s - 1 - fixed_lag any more. The server is at
-// most at version s + 1, so the 2 fixed_lag + 2 newest versions suffice.
+// has all contributions to step s - 1 (Listener). Until then, the worker may
+// have to compute step s - 1 again, for a worker that was lost. It computes
+// step s from rows of version s - SparseSpec.fixed_lag, which it reads from
+// every server, also if it needs no row of it. So when a server has all
+// contributions to step s, each server has those to step s - 1 and version s -
+// fixed_lag, and no worker needs a version before s - 1 - fixed_lag any more.
+// The server is at most at version s + 1, so the 2 fixed_lag + 2 newest
+// versions suffice.
 //
 // Thread-safe. No method blocks, except that CheckKeys and AddContribution take
 // time for each key.
@@ -53,8 +54,6 @@ class TableEngine {
     int64_t first_version = 0;
     // True if updates wait for SetGradientNorm.
     bool awaits_norm = false;
-    // True if TakeChanges will be called.
-    bool records_changes = false;
     // The learning rates that workers have stated. Must outlive the engine.
     const StatedRates* rates = nullptr;
     // Called at most once, on any thread, with no lock held, if the rows do not
@@ -69,6 +68,7 @@ class TableEngine {
   static absl::StatusOr<std::unique_ptr<TableEngine>> Create(Options options,
                                                              Executor* pool);
 
+  const SparseSpec& sparse() const { return options_.job.sparse(); }
   int tables() const { return static_cast<int>(tables_.size()); }
   RowDims dims() const { return RowDimsOf(options_.job.sparse()); }
   SparseTable* table(int number) const { return tables_[number].get(); }
@@ -103,14 +103,13 @@ class TableEngine {
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Calls `done`, on the pool or in this call, with what has changed in each
-  // table from its last call to `version`, as soon as this version exists.
-  // Returns false, and does not call `done`, if there is a newer version
-  // already. Replaces an earlier call whose `done` was not called.
-  using ChangesCallback =
-      std::function<void(std::vector<SparseTable::Changes>)>;
-  bool TakeChanges(int64_t version, ChangesCallback done)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  // Copies all rows of a version, as soon as it exists, and calls `done` with
+  // the contents of each table, on the pool or in this call. Returns false, and
+  // does not call `done`, if there is a newer version already. Replaces an
+  // earlier call whose `done` was not called.
+  using CopyCallback =
+      std::function<void(std::vector<SparseTable::Contents> tables)>;
+  bool Copy(int64_t version, CopyCallback done) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   // What the engine does with the step after its version.
@@ -137,6 +136,7 @@ class TableEngine {
   // Returns the sums to report.
   StepSums SumsOf(const TableGradients& total) const;
   StepSums::NonfiniteRow FindNonfinite(int table, uint64_t key) const;
+  std::vector<SparseTable::Contents> CopyNow() const;
   void ReadNow(int64_t version, const TableKeys& keys,
                const ReadCallback& done) const;
 
@@ -157,8 +157,9 @@ class TableEngine {
   std::map<int64_t, Listener> listeners_ ABSL_GUARDED_BY(mu_);
   // Reads of versions that do not exist yet, by version.
   std::multimap<int64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t changes_version_ ABSL_GUARDED_BY(mu_) = -1;
-  ChangesCallback changes_ ABSL_GUARDED_BY(mu_);
+  // The version that Copy waits for; -1: none.
+  int64_t copied_version_ ABSL_GUARDED_BY(mu_) = -1;
+  CopyCallback copied_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

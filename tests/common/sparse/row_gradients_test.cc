@@ -17,7 +17,8 @@ constexpr int kColumns = 3;
 std::shared_ptr<const RowGradients> Gradients(
     const std::map<uint64_t, float>& rows) {
   auto gradients = std::make_shared<RowGradients>();
-  gradients->values = AllocateBuffer(static_cast<int64_t>(rows.size()) * kColumns);
+  gradients->values =
+      AllocateBuffer(static_cast<int64_t>(rows.size()) * kColumns);
   float* to = gradients->values.get();
   for (const auto& [key, value] : rows) {
     gradients->keys.push_back(key);
@@ -38,8 +39,8 @@ TEST(RowGradientsTest, AddsTheRowsOfEachKey) {
     }
     for (const auto& [key, value] : left) wanted[key] += value;
     for (const auto& [key, value] : right) wanted[key] += value;
-    const auto sum =
-        AddRows(Gradients(left), Gradients(right), kColumns, ExchangeSpec::FLOAT32);
+    const auto sum = AddRows(Gradients(left), Gradients(right), kColumns,
+                             ExchangeSpec::FLOAT32);
     const auto expected = Gradients(wanted);
     ASSERT_EQ(sum->keys, expected->keys);
     EXPECT_TRUE(std::equal(expected->values.get(),
@@ -50,9 +51,9 @@ TEST(RowGradientsTest, AddsTheRowsOfEachKey) {
 
 TEST(RowGradientsTest, AnAbsentRowIsNotZero) {
   // -0 + 0 would be 0.
-  const auto sum =
-      AddRows(Gradients({{1, -0.f}, {2, -0.f}}),
-              Gradients({{2, 0.f}, {3, -0.f}}), kColumns, ExchangeSpec::FLOAT32);
+  const auto sum = AddRows(Gradients({{1, -0.f}, {2, -0.f}}),
+                           Gradients({{2, 0.f}, {3, -0.f}}), kColumns,
+                           ExchangeSpec::FLOAT32);
   ASSERT_EQ(sum->keys, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_TRUE(std::signbit(sum->values.get()[0]));
   EXPECT_FALSE(std::signbit(sum->values.get()[kColumns]));
@@ -61,8 +62,8 @@ TEST(RowGradientsTest, AnAbsentRowIsNotZero) {
 
 TEST(RowGradientsTest, RoundsSums) {
   // 256 + 1 has no bfloat16.
-  const auto sum = AddRows(Gradients({{1, 256.f}}), Gradients({{1, 1.f}}), kColumns,
-                           ExchangeSpec::BFLOAT16);
+  const auto sum = AddRows(Gradients({{1, 256.f}}), Gradients({{1, 1.f}}),
+                           kColumns, ExchangeSpec::BFLOAT16);
   EXPECT_EQ(sum->values.get()[0], 256.f);
 }
 

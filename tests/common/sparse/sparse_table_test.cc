@@ -162,7 +162,6 @@ std::unique_ptr<SparseTable> MakeTable(const SparseTableSpec& spec, int shard,
   options.servers = servers;
   options.versions = versions;
   options.version = version;
-  options.records_changes = true;
   return SparseTable::Create(options).value();
 }
 
@@ -291,37 +290,60 @@ TEST_P(SparseTableTest, EarlierVersionsCanBeRead) {
   }
 }
 
-TEST_P(SparseTableTest, ChangesRestoreTheTableWithOtherServers) {
-  constexpr int kSteps = 50;
-  const auto source = MakeTable(spec_, 0, 1);
-  std::vector<SparseTable::Changes> changes;
+TEST_P(SparseTableTest, ContentsRestoreTheTableWithOtherServers) {
+  constexpr int kSteps = 50, kVersions = 4;
+  // Two servers write, one and three read.
+  std::vector<std::unique_ptr<SparseTable>> sources;
+  for (int shard = 0; shard < 2; ++shard) {
+    sources.push_back(MakeTable(spec_, shard, 2, kVersions));
+  }
+  std::set<uint64_t> all;
   for (int step = 0; step < kSteps; ++step) {
     const std::set<uint64_t> keys = KeysOfStep(step);
-    ASSERT_TRUE(
-        source
-            ->Apply(GradientsOf({keys.begin(), keys.end()}, step), HalfScale())
-            .ok());
-    if (step % 7 == 0 || step == kSteps - 1) {
-      changes.push_back(source->TakeChanges());
-      EXPECT_EQ(changes.back().version, step + 1);
+    all.insert(keys.begin(), keys.end());
+    for (int shard = 0; shard < 2; ++shard) {
+      ASSERT_TRUE(sources[shard]
+                      ->Apply(GradientsOf(KeysOf(keys, spec_, shard, 2), step),
+                              HalfScale())
+                      .ok());
     }
   }
-  EXPECT_TRUE(source->TakeChanges().buckets.empty());
-  for (int shard = 0; shard < 2; ++shard) {
-    const auto part = MakeTable(spec_, shard, 2, /*versions=*/2, kSteps);
-    for (const SparseTable::Changes& change : changes) {
-      for (const SparseTable::BucketRows& rows : change.buckets) {
-        if (ServerOfBucket(rows.bucket, 2) != shard) continue;
-        ASSERT_TRUE(part->Restore(rows).ok());
+  const std::vector<SparseTable::Contents> contents = {
+      sources[0]->Read(kVersions - 1), sources[1]->Read(kVersions - 1)};
+  for (const int servers : {1, 3}) {
+    for (int shard = 0; shard < servers; ++shard) {
+      const auto part = MakeTable(spec_, shard, servers, kVersions, kSteps);
+      for (const SparseTable::Contents& from : contents) {
+        for (const SparseTable::BucketRows& rows : from.buckets) {
+          ASSERT_TRUE(part->Restore(rows).ok());
+        }
       }
-    }
-    for (const int bucket : part->buckets()) {
-      const auto restored = part->ReadBucket(bucket);
-      const auto wanted = source->ReadBucket(bucket);
-      EXPECT_EQ(restored.keys, wanted.keys);
-      EXPECT_EQ(restored.last_steps, wanted.last_steps);
-      EXPECT_EQ(restored.values, wanted.values);
-      EXPECT_EQ(restored.candidates.size(), wanted.candidates.size());
+      for (int age = 1; age < kVersions; ++age) {
+        for (const SparseTable::Contents& from : contents) {
+          ASSERT_EQ(from.before[age - 1].age, age);
+          part->Restore(from.before[age - 1]);
+        }
+      }
+      for (const int bucket : part->buckets()) {
+        const auto restored = part->ReadBucket(bucket);
+        const auto wanted =
+            sources[ServerOfBucket(bucket, 2)]->ReadBucket(bucket);
+        EXPECT_EQ(restored.keys, wanted.keys);
+        EXPECT_EQ(restored.last_steps, wanted.last_steps);
+        EXPECT_EQ(restored.values, wanted.values);
+        EXPECT_EQ(restored.candidates.size(), wanted.candidates.size());
+      }
+      for (int version = kSteps - kVersions + 1; version <= kSteps; ++version) {
+        for (const uint64_t key : KeysOf(all, spec_, shard, servers)) {
+          const int source =
+              ServerOfBucket(BucketOfHash(KeyHash(key), spec_.buckets()), 2);
+          std::vector<float> restored(kDim), wanted(kDim);
+          ASSERT_TRUE(part->Read(version, {key}, restored.data()).ok());
+          ASSERT_TRUE(
+              sources[source]->Read(version, {key}, wanted.data()).ok());
+          ASSERT_EQ(restored, wanted) << key << " in " << version;
+        }
+      }
     }
   }
 }
@@ -358,7 +380,9 @@ TEST(SparseTableErrorTest, RefusesKeysThatAreNotItsOwn) {
 
   SparseTable::BucketRows rows;
   rows.bucket = 0;
-  rows.removed = {other[0]};
+  rows.keys = {other[0]};
+  rows.last_steps = {0};
+  rows.values.resize(3 * kDim);
   EXPECT_EQ(table->Restore(rows).code(), absl::StatusCode::kInvalidArgument);
 }
 
