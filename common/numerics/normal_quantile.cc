@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "common/numerics/exponential.h"
+
 namespace tributary {
 namespace {
 
@@ -50,22 +52,6 @@ double Polynomial(const double (&coefficients)[8], double x) {
   double value = coefficients[7];
   for (int i = 6; i >= 0; --i) value = value * x + coefficients[i];
   return value;
-}
-
-// Returns ln(x) for normal x > 0, as 2 atanh((m - 1) / (m + 1)) + e ln 2 with m
-// in [sqrt(1/2), sqrt(2)). The remainder of the series is below 2^-53.
-double NaturalLogarithm(double x) {
-  int exponent = 0;
-  double mantissa = std::frexp(x, &exponent);  // Exact.
-  if (mantissa < 0.70710678118654752440) {
-    mantissa *= 2;
-    --exponent;
-  }
-  const double t = (mantissa - 1) / (mantissa + 1);
-  const double square = t * t;
-  double series = 0;
-  for (int k = 21; k >= 1; k -= 2) series = series * square + 1.0 / k;
-  return 2 * t * series + exponent * 0.69314718055994530942;
 }
 
 }  // namespace
