@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -42,6 +43,17 @@ int64_t DefaultMicroBatches(int64_t global_batch) {
     count *= 2;
   }
   return count;
+}
+
+void ResolveSparse(SparseSpec* sparse) {
+  for (SparseTableSpec& table : *sparse->mutable_table()) {
+    if (table.initial_case() == SparseTableSpec::INITIAL_NOT_SET) {
+      table.set_uniform(1 / std::sqrt(static_cast<double>(table.dim())));
+    }
+  }
+  for (SparseFeatureSpec& feature : *sparse->mutable_feature()) {
+    if (!feature.has_name()) feature.set_name(feature.column());
+  }
 }
 
 // A job in JSON: the names of fields are those of job.proto.
@@ -155,6 +167,7 @@ JobSpec ResolveJob(JobSpec job) {
   if (job.model().has_resnet()) {
     *job.mutable_model()->mutable_resnet() = WithPreset(job.model().resnet());
   }
+  if (job.has_sparse()) ResolveSparse(job.mutable_sparse());
   ExchangeSpec* const exchange = job.mutable_exchange();
   if (exchange->has_all_reduce()) {
     exchange->mutable_all_reduce()->set_chunk_bytes(ChunkBytes(*exchange));

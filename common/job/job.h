@@ -65,7 +65,8 @@ inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Returns `job` with values for the unset fields whose defaults depend on other
 // fields: name, batch.micro_batches, exchange, evaluation.batch, the sizes of
-// model.gpt.preset and model.resnet.preset, and the padding of a CNN's blocks.
+// model.gpt.preset and model.resnet.preset, the padding of a CNN's blocks, and
+// the initial values of tables and the names of features in `sparse`.
 // `job` must be valid. Idempotent. If batch.micro_batches is kFindMicroBatches,
 // leaves it and evaluation.batch unchanged.
 JobSpec ResolveJob(JobSpec job);

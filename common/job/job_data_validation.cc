@@ -1,5 +1,6 @@
 #include "common/job/job_data_validation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -60,6 +61,11 @@ absl::Status ValidateCsv(const CsvSpec& csv) {
                  "must be one character, such as \",\", "
                  "\";\" or \"\\t\", that is not part of numbers or comments");
   }
+  if (std::count(csv.ignored_column().begin(), csv.ignored_column().end(),
+                 csv.label_column()) > 0) {
+    return Error("data.csv.ignored_column", csv.label_column(),
+                 " is data.csv.label_column, which must be read; leave it out");
+  }
   if (csv.classes() == 0) return absl::OkStatus();
   return Between("data.csv.classes", csv.classes(), 2, kMaxClasses);
 }
@@ -114,6 +120,39 @@ absl::Status ValidateLabeledText(const LabeledTextSpec& text) {
                  "different columns");
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidatePaths(const std::string& field, const Paths& paths) {
+  for (int i = 0; i < paths.size(); ++i) {
+    if (paths.Get(i).empty()) {
+      return Error(absl::StrCat(field, "[", i, "]"), "is empty");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCriteo(const CriteoSpec& criteo) {
+  if (criteo.train().empty()) return Required("data.criteo.train");
+  TRIBUTARY_RETURN_IF_ERROR(ValidatePaths("data.criteo.train", criteo.train()));
+  return ValidatePaths("data.criteo.test", criteo.test());
+}
+
+absl::Status ValidateClicks(const ClicksSpec& clicks) {
+  constexpr double kMaxExponent = 4;
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.clicks.samples", clicks.samples(), 1, kMaxSamples));
+  TRIBUTARY_RETURN_IF_ERROR(Between("data.clicks.evaluation_samples",
+                                    clicks.evaluation_samples(), 0,
+                                    kMaxSamples));
+  if (!(clicks.scale() > 0 && clicks.scale() <= 1)) {
+    return Error("data.clicks.scale", clicks.scale(),
+                 " is not above 0 and at most 1");
+  }
+  if (clicks.exponent() >= 0 && clicks.exponent() <= kMaxExponent) {
+    return absl::OkStatus();
+  }
+  return Error("data.clicks.exponent", clicks.exponent(),
+               " is not between 0 and ", kMaxExponent);
 }
 
 // Limits a sample to 2^28 elements: an image of 1,024 x 1,024 pixels with 256
@@ -404,6 +443,11 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
                    "out");
     }
   }
+  if (job.model().loss() == ModelSpec::BINARY_CROSS_ENTROPY &&
+      data.csv().classes() != 0) {
+    return Error("data.csv.classes",
+                 "labels are 0 and 1 with BINARY_CROSS_ENTROPY; leave it out");
+  }
   return absl::OkStatus();
 }
 
@@ -436,10 +480,16 @@ absl::Status ValidateData(const JobSpec& job) {
     case DataSpec::kLabeledText:
       status = ValidateLabeledText(job.data().labeled_text());
       break;
+    case DataSpec::kCriteo:
+      status = ValidateCriteo(job.data().criteo());
+      break;
+    case DataSpec::kClicks:
+      status = ValidateClicks(job.data().clicks());
+      break;
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
                    "is required: set idx, csv, text, tokens, labeled_text, "
-                   "images, random or external");
+                   "images, random, criteo, clicks or external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

@@ -15,6 +15,7 @@
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_model_validation.h"
 #include "common/job/job_schedule_validation.h"
+#include "common/job/job_sparse_validation.h"
 #include "common/optimizer/optimizer.h"
 
 namespace tributary {
@@ -279,6 +280,7 @@ absl::Status ValidateJob(const JobSpec& original) {
                  "SKIP does not work with exchange.compression, which keeps "
                  "what it left out of a gradient for the next; use STOP");
   }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateSparse(job));
   return ValidateOutput(job);
 }
 
