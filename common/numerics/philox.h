@@ -23,6 +23,7 @@ enum class RandomPurpose : uint32_t {
   kMadeUpData = 6,
   kMasking = 7,
   kAugmentation = 8,
+  kClicks = 10,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

@@ -15,7 +15,7 @@
 namespace tributary {
 namespace {
 
-absl::Status CheckSpec(const CsvSpec& spec, bool regression) {
+absl::Status CheckSpec(const CsvSpec& spec, ModelSpec::Loss loss) {
   if (spec.train().empty()) {
     return absl::InvalidArgumentError("data.csv.train: must be set");
   }
@@ -24,10 +24,10 @@ absl::Status CheckSpec(const CsvSpec& spec, bool regression) {
         absl::StrCat("data.csv.classes: ", spec.classes(),
                      "; must be from 0 to ", kMaxCsvClasses));
   }
-  if (regression && spec.classes() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.csv.classes: ", spec.classes(),
-                     "; model.loss: MEAN_SQUARED_ERROR has no classes"));
+  if (loss != ModelSpec::CROSS_ENTROPY && spec.classes() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.csv.classes: ", spec.classes(),
+        "; model.loss: ", ModelSpec::Loss_Name(loss), " has no classes"));
   }
   if (spec.delimiter().size() != 1) {
     return absl::InvalidArgumentError(
@@ -62,36 +62,42 @@ absl::StatusOr<int64_t> CountClasses(const CsvSpec& spec, const CsvTable& train,
   return classes;
 }
 
-}  // namespace
-
-CsvOptions ParseOptions(const CsvSpec& spec, bool regression) {
+CsvOptions ParseOptions(const CsvSpec& spec, ModelSpec::Loss loss,
+                        const SparseSpec& sparse) {
   CsvOptions options;
   options.label_column = spec.label_column();
   options.delimiter = spec.delimiter()[0];
   options.category_columns.assign(spec.category_column().begin(),
                                   spec.category_column().end());
-  options.regression = regression;
-  options.classes = spec.classes();
+  options.ignored_columns.assign(spec.ignored_column().begin(),
+                                 spec.ignored_column().end());
+  options.log_transform = spec.log_transform();
+  options.regression = loss == ModelSpec::MEAN_SQUARED_ERROR;
+  options.classes =
+      loss == ModelSpec::BINARY_CROSS_ENTROPY ? 2 : spec.classes();
+  if (sparse.feature_size() > 0) options.sparse = &sparse;
   return options;
 }
 
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
-    const CsvSpec& spec, bool regression) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec, regression));
+    const CsvSpec& spec, ModelSpec::Loss loss, const SparseSpec& sparse) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec, loss));
   std::string train_bytes;
   TRIBUTARY_RETURN_IF_ERROR(
       AppendLines(spec.train(), kMaxDataBytes, kMaxCsvLineBytes, &train_bytes));
-  CsvOptions options = ParseOptions(spec, regression);
+  CsvOptions options = ParseOptions(spec, loss, sparse);
   TRIBUTARY_ASSIGN_OR_RETURN(CsvTable train,
                              ParseCsv(train_bytes, options, spec.train()));
   const CsvEncoding encoding = CsvEncoding::Learn(train, spec.standardize());
-  if (regression && !encoding.classes().empty()) {
-    return absl::InvalidArgumentError(
-        "data.csv.category_column: names the label's column, but "
-        "model.loss: MEAN_SQUARED_ERROR predicts numbers");
+  if (loss != ModelSpec::CROSS_ENTROPY && !encoding.classes().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.csv.category_column: names the label's column, but model.loss: ",
+        ModelSpec::Loss_Name(loss), " predicts numbers"));
   }
   TRIBUTARY_RETURN_IF_ERROR(encoding.Encode(spec.train(), &train));
-  if (!regression) {
+  if (loss == ModelSpec::CROSS_ENTROPY) {
     TRIBUTARY_ASSIGN_OR_RETURN(options.classes,
                                CountClasses(spec, train, encoding));
   }
@@ -101,27 +107,31 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
     TRIBUTARY_RETURN_IF_ERROR(
         AppendLines(spec.test(), kMaxDataBytes, kMaxCsvLineBytes, &test_bytes));
     options.columns = train.columns;
+    options.train = &train;
     TRIBUTARY_ASSIGN_OR_RETURN(test,
                                ParseCsv(test_bytes, options, spec.test()));
     TRIBUTARY_RETURN_IF_ERROR(encoding.Encode(spec.test(), &test));
   }
-  const bool changes = spec.standardize() || spec.category_column_size() > 0;
+  const bool changes = spec.standardize() || spec.category_column_size() > 0 ||
+                       spec.log_transform() || !train.left_out.empty();
+  DataInfo info;
+  info.kind = DataInfo::Kind::kRows;
+  info.sample_shape = {train.features};
+  info.classes = options.classes;
+  info.vector_dims = train.reader.dims();
   return std::unique_ptr<CsvDataSet>(
-      new CsvDataSet(std::move(train), std::move(test), options.classes,
+      new CsvDataSet(std::move(train), std::move(test), std::move(info),
                      DataFingerprint({train_bytes, test_bytes}),
                      changes ? encoding.ToJson() : ""));
 }
 
-CsvDataSet::CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
+CsvDataSet::CsvDataSet(CsvTable train, CsvTable test, DataInfo info,
                        uint64_t fingerprint, std::string encoding)
     : train_(std::move(train)),
       test_(std::move(test)),
+      info_(std::move(info)),
       fingerprint_(fingerprint),
-      encoding_(std::move(encoding)) {
-  info_.kind = DataInfo::Kind::kRows;
-  info_.sample_shape = {train_.features};
-  info_.classes = classes;
-}
+      encoding_(std::move(encoding)) {}
 
 void CsvDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->samples = samples;
@@ -131,6 +141,7 @@ void CsvDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.resize(
       static_cast<size_t>(train_.values.empty() ? 0 : samples));
   batch->tokens.clear();
+  ResizeKeys(train_.reader.size(), samples, batch);
 }
 
 absl::Status CsvDataSet::CopySample(const Sample& sample, int64_t place,
@@ -144,6 +155,7 @@ absl::Status CsvDataSet::CopySample(const Sample& sample, int64_t place,
   const size_t to = static_cast<size_t>(place);
   if (!table.labels.empty()) batch->labels[to] = table.labels[from];
   if (!table.values.empty()) batch->values[to] = table.values[from];
+  AppendKeys(table.keys, row, batch);
   return absl::OkStatus();
 }
 

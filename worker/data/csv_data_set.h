@@ -17,15 +17,18 @@ namespace tributary {
 
 // Reads CSV files. A CsvEncoding, which is learned from the training file,
 // converts the columns of a row to the features of a sample. Samples have shape
-// {features}. Keeps all data in memory as floats.
+// {features}, which may be {0} if columns contain keys. Keeps all data in
+// memory, as floats and keys.
 class CsvDataSet final : public SampleDataSet {
  public:
-  // Reads and parses the files that `spec` names. If `regression` is true,
-  // labels are numbers (for the loss MEAN_SQUARED_ERROR) instead of classes.
-  // Returns NotFound if a file does not exist, and InvalidArgument for an
-  // invalid field of `spec` or a file that cannot be read or parsed.
-  static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(const CsvSpec& spec,
-                                                          bool regression);
+  // Reads and parses the files that `spec` names. With `loss`
+  // MEAN_SQUARED_ERROR, labels are numbers; with BINARY_CROSS_ENTROPY, they are
+  // 0 or 1; otherwise, they are classes. `sparse` names the columns that
+  // contain keys. Returns NotFound if a file does not exist, and
+  // InvalidArgument for an invalid field of `spec`, a column of `sparse` that
+  // does not exist, or a file that cannot be read or parsed.
+  static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(
+      const CsvSpec& spec, ModelSpec::Loss loss, const SparseSpec& sparse = {});
 
   const DataInfo& info() const override { return info_; }
   int64_t train_samples() const override { return train_.rows; }
@@ -36,9 +39,9 @@ class CsvDataSet final : public SampleDataSet {
   std::string encoding() const override { return encoding_; }
 
  private:
-  // `test` has no rows if there is no test file. `classes` is 0 for regression.
-  CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
-             uint64_t fingerprint, std::string encoding);
+  // `test` has no rows if there is no test file.
+  CsvDataSet(CsvTable train, CsvTable test, DataInfo info, uint64_t fingerprint,
+             std::string encoding);
 
   void Resize(int64_t samples, Batch* batch) const override;
   absl::Status CopySample(const Sample& sample, int64_t place,
@@ -46,14 +49,10 @@ class CsvDataSet final : public SampleDataSet {
 
   const CsvTable train_;
   const CsvTable test_;
-  DataInfo info_;
+  const DataInfo info_;
   const uint64_t fingerprint_;
   const std::string encoding_;
 };
-
-// Returns the options for parsing a file that has the columns of the training
-// file of `spec`.
-CsvOptions ParseOptions(const CsvSpec& spec, bool regression);
 
 }  // namespace tributary
 

@@ -24,6 +24,17 @@ namespace tributary {
 using DataFactory =
     std::function<absl::StatusOr<std::unique_ptr<DataSet>>(Config* config)>;
 
+// Returns `status`, the result of a factory of models or data sets, but
+// replaces the code Internal by FailedPrecondition. If a worker ends with
+// Internal, its device has failed, and a new process can take its place. This
+// would not help with a failing factory, which would fail in the new process,
+// too.
+inline absl::Status FromFactory(const absl::Status& status) {
+  return absl::IsInternal(status)
+             ? absl::FailedPreconditionError(status.message())
+             : status;
+}
+
 // The data sets that a program has registered, by name. A job selects one of
 // them with data.external.name. Copies are independent. Thread-compatible.
 class DataRegistry {

@@ -8,11 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/config.h"
 #include "common/text/nearest.h"
+#include "worker/data/click_data_set.h"
 #include "worker/data/csv_data_set.h"
-#include "worker/data/factory_error.h"
+#include "worker/data/formats/feature_reader.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/data/image_data_set.h"
 #include "worker/data/index_data_set.h"
@@ -53,9 +55,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenImages(const JobSpec& job) {
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenCsv(const JobSpec& job) {
   if (absl::Status status = CheckGptHasText(job); !status.ok()) return status;
-  return CsvDataSet::Open(
-      job.data().csv(),
-      /*regression=*/job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR);
+  return CsvDataSet::Open(job.data().csv(), job.model().loss(), job.sparse());
 }
 
 // Returns the model that reads the text of the job's data source `source`.
@@ -200,10 +200,30 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenRegistered(
   return data;
 }
 
+// Checks that a data set of the program has the features of the job.
+absl::Status CheckFeatures(const SparseSpec& sparse, const DataSet& data) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const FeatureReader reader,
+      FeatureReader::Create(sparse, [](const std::string&, const std::string&) {
+        return absl::StatusOr<int64_t>(0);
+      }));
+  if (data.info().vector_dims == reader.dims()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.external: the data set has features with vectors of sizes [",
+      absl::StrJoin(data.info().vector_dims, ", "), "], but sparse has [",
+      absl::StrJoin(reader.dims(), ", "),
+      "]; set the same features in "
+      "DataInfo::vector_dims, or change sparse"));
+}
+
 absl::StatusOr<std::unique_ptr<DataSet>> OpenExternal(
-    const ExternalDataSpec& spec, const DataRegistry& registered) {
-  if (spec.has_name()) return OpenRegistered(spec, registered);
-  return std::make_unique<IndexDataSet>(spec);
+    const JobSpec& job, const DataRegistry& registered) {
+  const ExternalDataSpec& spec = job.data().external();
+  if (!spec.has_name()) return std::make_unique<IndexDataSet>(spec);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> data,
+                             OpenRegistered(spec, registered));
+  TRIBUTARY_RETURN_IF_ERROR(CheckFeatures(job.sparse(), *data));
+  return data;
 }
 
 }  // namespace
@@ -220,19 +240,22 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     case DataSpec::kRandom:
       return MakeRandom(job);
     case DataSpec::kExternal:
-      return OpenExternal(job.data().external(), registered);
+      return OpenExternal(job, registered);
     case DataSpec::kTokens:
       return OpenTokens(job);
     case DataSpec::kImages:
       return OpenImages(job);
     case DataSpec::kLabeledText:
       return OpenLabeledText(job);
+    case DataSpec::kCriteo:
+    case DataSpec::kClicks:
+      return ClickDataSet::Open(job);
     case DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: must set one of idx, csv, text, tokens, images, random and "
-      "external");
+      "data: must set one of idx, csv, text, tokens, labeled_text, images, "
+      "random, criteo, clicks and external");
 }
 
 }  // namespace tributary

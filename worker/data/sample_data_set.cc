@@ -23,4 +23,24 @@ void SampleDataSet::ReadEvaluation(int64_t begin, int64_t end,
   }
 }
 
+void SampleDataSet::ResizeKeys(size_t features, int64_t samples, Batch* batch) {
+  batch->feature_keys.resize(features);
+  for (FeatureKeys& feature : batch->feature_keys) {
+    feature.keys.clear();
+    feature.ends.clear();
+    feature.keys.reserve(static_cast<size_t>(samples));
+    feature.ends.reserve(static_cast<size_t>(samples));
+  }
+}
+
+void SampleDataSet::AppendKeys(const KeyTable& table, int64_t row,
+                               Batch* batch) {
+  for (size_t i = 0; i < batch->feature_keys.size(); ++i) {
+    FeatureKeys& feature = batch->feature_keys[i];
+    const absl::Span<const uint64_t> keys = table.Keys(row, i);
+    feature.keys.insert(feature.keys.end(), keys.begin(), keys.end());
+    feature.ends.push_back(static_cast<int64_t>(feature.keys.size()));
+  }
+}
+
 }  // namespace tributary

@@ -2,12 +2,14 @@
 #ifndef TRIBUTARY_WORKER_DATA_SAMPLE_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_SAMPLE_DATA_SET_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_set.h"
+#include "worker/data/formats/key_table.h"
 
 namespace tributary {
 
@@ -30,6 +32,12 @@ class SampleDataSet : public DataSet {
   // Copies a sample to sample `place` of the batch.
   virtual absl::Status CopySample(const Sample& sample, int64_t place,
                                   Batch* batch) const = 0;
+
+  // Empties the keys of all features, and allocates memory for one key in each
+  // sample.
+  static void ResizeKeys(size_t features, int64_t samples, Batch* batch);
+  // Appends the keys of a row, as those of the next sample.
+  static void AppendKeys(const KeyTable& table, int64_t row, Batch* batch);
 };
 
 }  // namespace tributary

@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "common/text/nearest.h"
-#include "worker/data/factory_error.h"
+#include "worker/data/data_registry.h"
 
 namespace tributary {
 namespace {

@@ -83,6 +83,8 @@ absl::StatusOr<CsvTable> ReadEncodedTable(const CsvEncoding& encoding,
   options.labeled = labeled;
   options.label_column = static_cast<int32_t>(encoding.label());
   options.category_columns = encoding.CategoryColumns(labeled);
+  options.ignored_columns = encoding.LeftOutColumns(labeled);
+  options.log_transform = encoding.log_transform();
   // Accepts any number as a label, which is not used.
   options.regression = true;
   TRIBUTARY_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(bytes, options, path));

@@ -76,8 +76,10 @@ class CsvDataSetTest : public testing::Test {
     spec_.set_train(folder_.Write("train.csv", "a,b,c\n1,2,0\n3,4,3\n5,6,1\n"));
   }
 
-  std::unique_ptr<CsvDataSet> Open(bool regression = false) const {
-    auto data = CsvDataSet::Open(spec_, regression);
+  std::unique_ptr<CsvDataSet> Open(
+      ModelSpec::Loss loss = ModelSpec::CROSS_ENTROPY,
+      const SparseSpec& sparse = {}) const {
+    auto data = CsvDataSet::Open(spec_, loss, sparse);
     EXPECT_EQ(data.status(), absl::OkStatus());
     return data.ok() ? *std::move(data) : nullptr;
   }
@@ -124,7 +126,7 @@ TEST_F(CsvDataSetTest, ReadsTheTestFileForEvaluation) {
 }
 
 TEST_F(CsvDataSetTest, RegressionFillsValues) {
-  const auto data = Open(/*regression=*/true);
+  const auto data = Open(ModelSpec::MEAN_SQUARED_ERROR);
   ASSERT_NE(data, nullptr);
   EXPECT_EQ(data->info().classes, 0);
   Batch batch;

@@ -82,6 +82,7 @@ absl::StatusOr<std::vector<int32_t>> Match(
 CsvEncoding CsvEncoding::Learn(const CsvTable& train, bool standardize) {
   CsvEncoding encoding;
   encoding.label_ = train.label;
+  encoding.log_transform_ = train.log_transform;
   encoding.columns_.resize(static_cast<size_t>(train.columns));
   for (const CsvCategories& column : train.categories) {
     std::vector<std::string>& categories =
@@ -89,11 +90,14 @@ CsvEncoding CsvEncoding::Learn(const CsvTable& train, bool standardize) {
     categories = column.values;
     std::sort(categories.begin(), categories.end());
   }
+  for (const int64_t column : train.left_out) {
+    encoding.columns_[static_cast<size_t>(column)].left_out = true;
+  }
   if (!standardize) return encoding;
   std::vector<Column*> numbers;
   for (int64_t i = 0; i < train.columns; ++i) {
     Column& column = encoding.columns_[static_cast<size_t>(i)];
-    if (i != train.label && column.categories.empty()) {
+    if (i != train.label && !column.left_out && column.categories.empty()) {
       numbers.push_back(&column);
     }
   }
@@ -135,6 +139,11 @@ absl::StatusOr<CsvEncoding> CsvEncoding::FromJson(absl::string_view json) {
   }
   CsvEncoding encoding;
   encoding.label_ = label;
+  const Json log_transform = object.value("log_transform", Json(false));
+  if (!log_transform.is_boolean()) {
+    return WrongEncoding("`log_transform` must be true or false");
+  }
+  encoding.log_transform_ = log_transform;
   for (const Json& json_column : columns) {
     Column column;
     if (!json_column.is_object())
@@ -143,6 +152,8 @@ absl::StatusOr<CsvEncoding> CsvEncoding::FromJson(absl::string_view json) {
     if (categories != json_column.end()) {
       TRIBUTARY_ASSIGN_OR_RETURN(column.categories,
                                  ReadCategories(*categories));
+    } else if (json_column.value("left_out", Json()) == true) {
+      column.left_out = true;
     } else if (!json_column.empty()) {
       column.scaled = true;
       TRIBUTARY_ASSIGN_OR_RETURN(column.mean, ReadNumber(json_column, "mean"));
@@ -162,40 +173,53 @@ std::string CsvEncoding::ToJson() const {
     Json json = Json::object();
     if (!column.categories.empty()) {
       json["categories"] = column.categories;
+    } else if (column.left_out) {
+      json["left_out"] = true;
     } else if (column.scaled) {
       json["mean"] = column.mean;
       json["deviation"] = column.deviation;
     }
     columns.push_back(std::move(json));
   }
+  Json json = {
+      {"format", kFormat}, {"label", label_}, {"columns", std::move(columns)}};
+  if (log_transform_) json["log_transform"] = true;
   // Numbers are written with as many digits as reading them back needs.
-  return Json{
-      {"format", kFormat}, {"label", label_}, {"columns", std::move(columns)}}
-      .dump();
+  return json.dump();
 }
 
 int64_t CsvEncoding::features() const {
   int64_t features = 0;
   for (int64_t i = 0; i < columns(); ++i) {
-    if (i == label_) continue;
-    const size_t categories =
-        columns_[static_cast<size_t>(i)].categories.size();
-    features += std::max<int64_t>(static_cast<int64_t>(categories), 1);
+    const Column& column = columns_[static_cast<size_t>(i)];
+    if (i == label_ || column.left_out) continue;
+    features +=
+        std::max<int64_t>(static_cast<int64_t>(column.categories.size()), 1);
   }
   return features;
 }
 
-std::vector<int32_t> CsvEncoding::CategoryColumns(bool labeled) const {
+template <typename Has>
+std::vector<int32_t> CsvEncoding::ColumnsThat(bool labeled,
+                                              const Has& has) const {
   std::vector<int32_t> found;
   int32_t place = 0;
   for (int64_t i = 0; i < columns(); ++i) {
     if (i == label_ && !labeled) continue;
-    if (!columns_[static_cast<size_t>(i)].categories.empty()) {
-      found.push_back(place);
-    }
+    if (has(columns_[static_cast<size_t>(i)])) found.push_back(place);
     ++place;
   }
   return found;
+}
+
+std::vector<int32_t> CsvEncoding::CategoryColumns(bool labeled) const {
+  return ColumnsThat(
+      labeled, [](const Column& column) { return !column.categories.empty(); });
+}
+
+std::vector<int32_t> CsvEncoding::LeftOutColumns(bool labeled) const {
+  return ColumnsThat(labeled,
+                     [](const Column& column) { return column.left_out; });
 }
 
 absl::Status CsvEncoding::CheckFeatures(absl::string_view name,
@@ -248,7 +272,7 @@ absl::Status CsvEncoding::Encode(absl::string_view name,
          static_cast<std::ptrdiff_t>(columns[i]->categories.size()))[index] = 1;
         continue;
       }
-      if (is_label) continue;
+      if (is_label || columns[i]->left_out) continue;
       const float value = *cell++;
       features.push_back(
           columns[i]->scaled

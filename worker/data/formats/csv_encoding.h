@@ -17,7 +17,8 @@ namespace tributary {
 // out the label's column. A column of numbers becomes one feature, (value -
 // mean) / deviation, computed in float64 and rounded to float32. A category
 // column becomes one feature for each of its categories: 1 for the row's
-// category, and 0 for the others. Immutable.
+// category, and 0 for the others. A column that is ignored or contains keys is
+// no feature. Immutable.
 class CsvEncoding {
  public:
   // Learns the encoding from the training part. For a category column, this is
@@ -34,6 +35,9 @@ class CsvEncoding {
   // for bit.
   std::string ToJson() const;
 
+  // Returns the value of CsvOptions::log_transform.
+  bool log_transform() const { return log_transform_; }
+
   // Returns the number of columns of a table, including the label's.
   int64_t columns() const { return static_cast<int64_t>(columns_.size()); }
   // Returns the index of the label's column, counted from 0.
@@ -44,6 +48,9 @@ class CsvEncoding {
   // that has the label's column (`labeled` is true) or lacks it. The label's
   // column is included if it is present and holds categories.
   std::vector<int32_t> CategoryColumns(bool labeled) const;
+  // Returns the indexes of the columns that are no features, like
+  // CategoryColumns.
+  std::vector<int32_t> LeftOutColumns(bool labeled) const;
   // Returns the names of the classes, or an empty list if the labels are not
   // categories.
   const std::vector<std::string>& classes() const {
@@ -68,13 +75,19 @@ class CsvEncoding {
     double deviation = 1;
     // False: the numbers stay as they are, without any rounding.
     bool scaled = false;
+    bool left_out = false;
   };
 
+  // Returns the indexes of the columns for which `has` returns true, like
+  // CategoryColumns.
+  template <typename Has>
+  std::vector<int32_t> ColumnsThat(bool labeled, const Has& has) const;
   // Returns InvalidArgument if this number of rows needs too much memory.
   absl::Status CheckFeatures(absl::string_view name, int64_t rows) const;
 
   std::vector<Column> columns_;  // Including the label's.
   int64_t label_ = 0;
+  bool log_transform_ = false;
 };
 
 }  // namespace tributary

@@ -15,8 +15,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/numerics/exponential.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
+#include "common/text/nearest.h"
 #include "worker/data/files/file_magic.h"
 
 namespace tributary {
@@ -24,8 +26,15 @@ namespace {
 
 constexpr absl::string_view kBlanks = " \t\r\v\f";
 constexpr absl::string_view kWhitespace = " \t\r\n";
-// The column is no category column.
-constexpr int kNoCategory = -1;
+
+// What a column contains.
+struct Role {
+  enum Kind { kNumber, kCategory, kLabel, kIgnored, kKey };
+  Kind kind = kNumber;
+  // kCategory: the index of CsvTable::categories. kKey: that of
+  // FeatureReader::columns.
+  size_t index = 0;
+};
 
 // Returns a short, printable excerpt for error messages.
 std::string Quote(absl::string_view text) {
@@ -62,6 +71,11 @@ absl::string_view TakeColumn(absl::string_view* line, char delimiter) {
     column = absl::StripAsciiWhitespace(column.substr(1, column.size() - 2));
   }
   return column;
+}
+
+// Returns the text of a column, in which two quotation marks stand for one.
+std::string Unquoted(absl::string_view column) {
+  return absl::StrReplaceAll(column, {{"\"\"", "\""}});
 }
 
 int64_t CountColumns(absl::string_view line, char delimiter) {
@@ -188,52 +202,116 @@ class CsvParser {
     }
     const int64_t columns = CountColumns(line, options_.delimiter);
     const bool first = columns_ == 0;
-    if (first) TRIBUTARY_RETURN_IF_ERROR(SetColumns(columns));
+    if (first) columns_ = options_.columns > 0 ? options_.columns : columns;
     if (columns != columns_) {
       return Wrong(absl::StrCat(
           Counted(columns, "column"), "; ",
           first ? "the training data have " : "the lines before have ",
           columns_));
     }
-    if (first && IsHeader(line)) return absl::OkStatus();
+    if (first) {
+      TRIBUTARY_RETURN_IF_ERROR(SetColumns(line));
+      if (IsHeader()) return CheckHeader();
+      table_.names.clear();
+    }
     for (int64_t column = 0; column < columns; ++column) {
       const absl::string_view text = TakeColumn(&line, options_.delimiter);
-      const int category = category_[static_cast<size_t>(column)];
       TRIBUTARY_RETURN_IF_ERROR(
-          category != kNoCategory  ? ParseCategory(category, column, text)
-          : column == table_.label ? ParseLabel(text)
-                                   : ParseCell(column, text));
+          ParseText(roles_[static_cast<size_t>(column)], column, text));
     }
+    if (table_.reader.size() > 0) TRIBUTARY_RETURN_IF_ERROR(AppendKeys());
     ++table_.rows;
     return absl::OkStatus();
   }
 
-  bool IsHeader(absl::string_view line) const {
+  absl::Status ParseText(const Role& role, int64_t column,
+                         absl::string_view text) {
+    switch (role.kind) {
+      case Role::kNumber:
+        return ParseCell(column, text);
+      case Role::kCategory:
+        return ParseCategory(role.index, column, text);
+      case Role::kLabel:
+        return ParseLabel(text);
+      case Role::kKey:
+        texts_[role.index] = Unquoted(text);
+        break;
+      case Role::kIgnored:
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AppendKeys() {
+    views_.assign(texts_.begin(), texts_.end());
+    const absl::Status status = table_.keys.AppendRow(table_.reader, views_);
+    return status.ok() ? status : Wrong(status.message());
+  }
+
+  bool IsHeader() const {
+    if (names_column_) return true;
     bool numbers = false;
-    for (const int category : category_) {
-      const absl::string_view text = TakeColumn(&line, options_.delimiter);
-      if (category != kNoCategory) continue;
+    for (size_t i = 0; i < roles_.size(); ++i) {
+      if (roles_[i].kind != Role::kNumber && roles_[i].kind != Role::kLabel) {
+        continue;
+      }
       numbers = true;
       double value;
-      if (!absl::SimpleAtod(text, &value)) return true;
+      if (!absl::SimpleAtod(table_.names[i], &value)) return true;
     }
     return !numbers;
   }
 
+  // Checks that the columns with keys have the same names as in the training
+  // file.
+  absl::Status CheckHeader() const {
+    if (options_.train == nullptr || options_.train->names.empty()) {
+      return absl::OkStatus();
+    }
+    for (const int64_t column : table_.reader.columns()) {
+      const std::string& name = table_.names[static_cast<size_t>(column)];
+      const std::string& expected =
+          options_.train->names[static_cast<size_t>(column)];
+      if (name != expected) {
+        return WrongColumn(
+            column, name,
+            absl::StrCat("is ", Quote(expected), " in the training data"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Called for the first line that is not a comment.
-  absl::Status SetColumns(int64_t columns) {
-    columns_ = options_.columns > 0 ? options_.columns : columns;
+  absl::Status SetColumns(absl::string_view line) {
     table_.columns = columns_;
-    table_.features = columns_;
+    table_.log_transform = options_.log_transform;
+    for (int64_t column = 0; column < columns_; ++column) {
+      table_.names.push_back(Unquoted(TakeColumn(&line, options_.delimiter)));
+    }
+    roles_.resize(static_cast<size_t>(columns_));
     if (options_.labeled) {
       if (columns_ < 2) {
         return Wrong("1 column; a label and at least one more are needed");
       }
       TRIBUTARY_ASSIGN_OR_RETURN(table_.label, ColumnOf("data.csv.label_column",
                                                         options_.label_column));
-      table_.features = columns_ - 1;
+      roles_[static_cast<size_t>(table_.label)].kind = Role::kLabel;
     }
-    return SetCategories();
+    TRIBUTARY_RETURN_IF_ERROR(SetCategories());
+    TRIBUTARY_RETURN_IF_ERROR(SetIgnored());
+    if (options_.sparse != nullptr) TRIBUTARY_RETURN_IF_ERROR(SetKeys());
+    for (int64_t column = 0; column < columns_; ++column) {
+      const Role::Kind kind = roles_[static_cast<size_t>(column)].kind;
+      if (kind == Role::kIgnored || kind == Role::kKey) {
+        table_.left_out.push_back(column);
+      }
+    }
+    table_.features = columns_ - (options_.labeled ? 1 : 0) -
+                      static_cast<int64_t>(table_.left_out.size());
+    if (table_.features == 0 && table_.reader.size() == 0) {
+      return Wrong("data.csv.ignored_column: leaves no column to learn from");
+    }
+    return absl::OkStatus();
   }
 
   // Returns the index, counted from 0, that a field of the job names.
@@ -246,21 +324,21 @@ class CsvParser {
   }
 
   absl::Status SetCategories() {
-    category_.assign(static_cast<size_t>(columns_), kNoCategory);
     for (const int32_t index : options_.category_columns) {
       TRIBUTARY_ASSIGN_OR_RETURN(const int64_t column,
                                  ColumnOf("data.csv.category_column", index));
-      if (category_[static_cast<size_t>(column)] != kNoCategory) {
+      Role& role = roles_[static_cast<size_t>(column)];
+      if (role.kind == Role::kCategory) {
         return Wrong(absl::StrCat("data.csv.category_column: ", index,
                                   " is the column ", column,
                                   ", which it names twice"));
       }
-      category_[static_cast<size_t>(column)] = 0;
+      role.kind = Role::kCategory;
     }
     for (int64_t column = 0; column < columns_; ++column) {
-      int& category = category_[static_cast<size_t>(column)];
-      if (category == kNoCategory) continue;
-      category = static_cast<int>(table_.categories.size());
+      Role& role = roles_[static_cast<size_t>(column)];
+      if (role.kind != Role::kCategory) continue;
+      role.index = table_.categories.size();
       table_.categories.emplace_back();
       table_.categories.back().column = column;
     }
@@ -268,10 +346,96 @@ class CsvParser {
     return absl::OkStatus();
   }
 
-  absl::Status ParseCategory(int category, int64_t column,
+  // Returns an error if a field of the job that names `column` conflicts with
+  // another field.
+  absl::Status CheckFree(absl::string_view field, int64_t column) const {
+    const char* other = nullptr;
+    switch (roles_[static_cast<size_t>(column)].kind) {
+      case Role::kLabel:
+        other = "label_column";
+        break;
+      case Role::kCategory:
+        other = "category_column";
+        break;
+      case Role::kIgnored:
+        other = "ignored_column";
+        break;
+      case Role::kNumber:
+      case Role::kKey:
+        return absl::OkStatus();
+    }
+    return Wrong(absl::StrCat(field, ": names column ", column,
+                              " (counted from 0), which data.csv.", other,
+                              " names, too; leave one of them out"));
+  }
+
+  absl::Status SetIgnored() {
+    for (const int32_t index : options_.ignored_columns) {
+      constexpr absl::string_view kField = "data.csv.ignored_column";
+      TRIBUTARY_ASSIGN_OR_RETURN(const int64_t column, ColumnOf(kField, index));
+      TRIBUTARY_RETURN_IF_ERROR(CheckFree(kField, column));
+      roles_[static_cast<size_t>(column)].kind = Role::kIgnored;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetKeys() {
+    if (options_.train != nullptr) {
+      table_.reader = options_.train->reader;
+    } else {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          table_.reader,
+          FeatureReader::Create(
+              *options_.sparse,
+              [this](const std::string& field, const std::string& column) {
+                return FindKeys(field, column);
+              }));
+    }
+    table_.keys = KeyTable(table_.reader);
+    const std::vector<int64_t>& columns = table_.reader.columns();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      roles_[static_cast<size_t>(columns[i])] = {Role::kKey, i};
+    }
+    texts_.resize(columns.size());
+    return absl::OkStatus();
+  }
+
+  // Returns the index of a column that `field` names.
+  absl::StatusOr<int64_t> FindKeys(const std::string& field,
+                                   const std::string& name) {
+    int64_t column = 0;
+    if (absl::SimpleAtoi(name, &column)) {
+      if (column < 0 || column >= columns_) {
+        return Wrong(absl::StrCat(Counted(columns_, "column"), "; ", field,
+                                  ": ", column, " must be from 0 to ",
+                                  columns_ - 1));
+      }
+    } else {
+      const std::vector<std::string>& names = table_.names;
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end()) {
+        const std::string near = DidYouMean(name, names);
+        return Wrong(absl::StrCat(
+            field, ": no column is named ", Quote(name),
+            near.empty() ? "; write a name of the first line, or the number of "
+                           "a column"
+                         : near));
+      }
+      if (std::count(found, names.end(), name) > 1) {
+        return Wrong(absl::StrCat(field, ": several columns are named ",
+                                  Quote(name), "; write the column's number"));
+      }
+      names_column_ = true;
+      column = found - names.begin();
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckFree(field, column));
+    return column;
+  }
+
+  absl::Status ParseCategory(size_t category, int64_t column,
                              absl::string_view text) {
     CsvCategories& categories = table_.categories[category];
-    std::string value = absl::StrReplaceAll(text, {{"\"\"", "\""}});
+    std::string value = Unquoted(text);
     if (value.empty()) return WrongColumn(column, text, "has no category");
     if (EscapeForTerminal(value) != value) {
       return WrongColumn(column, text,
@@ -306,7 +470,10 @@ class CsvParser {
 
   absl::Status ParseCell(int64_t column, absl::string_view text) {
     TRIBUTARY_ASSIGN_OR_RETURN(const float value, ParseNumber(column, text));
-    table_.cells.push_back(value);
+    table_.cells.push_back(options_.log_transform
+                               ? static_cast<float>(NaturalLogarithm(
+                                     1 + std::max(double{value}, 0.0)))
+                               : value);
     return absl::OkStatus();
   }
 
@@ -334,10 +501,15 @@ class CsvParser {
   absl::string_view rest_;  // Text not parsed yet.
   const CsvOptions& options_;
   const absl::string_view name_;
-  int64_t line_ = 0;     // Number of the current line, counted from 1.
-  int64_t columns_ = 0;  // 0 before the first line with columns.
-  // For each column, the index of its table_.categories, or kNoCategory.
-  std::vector<int> category_;
+  int64_t line_ = 0;         // Number of the current line, counted from 1.
+  int64_t columns_ = 0;      // 0 before the first line with columns.
+  std::vector<Role> roles_;  // For each column.
+  // True if the job names a column by its text in the first line.
+  bool names_column_ = false;
+  // The texts of table_.reader.columns() in the current line, and views of
+  // them.
+  std::vector<std::string> texts_;
+  std::vector<absl::string_view> views_;
   // For each of table_.categories, the index of each of its values.
   std::vector<absl::flat_hash_map<std::string, int32_t>> numbers_;
   CsvTable table_;

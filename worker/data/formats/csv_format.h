@@ -8,6 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+#include "worker/data/formats/feature_reader.h"
+#include "worker/data/formats/key_table.h"
 
 namespace tributary {
 
@@ -18,6 +21,8 @@ inline constexpr int64_t kMaxCsvClasses = 16 << 20;
 // Maximum number of different values of a category column. Each value becomes a
 // feature.
 inline constexpr int64_t kMaxCsvCategories = 1 << 16;
+
+struct CsvTable;
 
 struct CsvOptions {
   // False if no column holds a label: all columns are features.
@@ -32,6 +37,18 @@ struct CsvOptions {
   // or, if negative, from the end. If the label's column is one of them, its
   // cells are in CsvTable::categories, and CsvTable::labels stays empty.
   std::vector<int32_t> category_columns;
+  // Indexes of the columns that are not read, counted like those of
+  // category_columns.
+  std::vector<int32_t> ignored_columns;
+  // True: each number x of a column, except the label, becomes the float32 of
+  // ln(1 + max(x, 0)).
+  bool log_transform = false;
+  // The features whose columns contain keys. These columns hold neither numbers
+  // nor categories. Null: none. Borrowed until the file has been parsed.
+  const SparseSpec* sparse = nullptr;
+  // The training file, if another file is parsed: its header says where the
+  // columns of `sparse` are. Null: the file itself. Borrowed like `sparse`.
+  const CsvTable* train = nullptr;
   // True to read labels as numbers (CsvTable::values) instead of classes
   // (CsvTable::labels).
   bool regression = false;
@@ -54,12 +71,21 @@ struct CsvCategories {
 };
 
 struct CsvTable {
-  int64_t rows = 0;      // At least 1.
-  int64_t columns = 0;   // Number of columns, including the label's.
-  int64_t label = -1;    // Index of the label's column; -1: none.
-  int64_t features = 0;  // Number of columns without the label; at least 1.
+  int64_t rows = 0;     // At least 1.
+  int64_t columns = 0;  // Number of columns, including the label's.
+  int64_t label = -1;   // Index of the label's column; -1: none.
+  // Number of columns without the label and those in `left_out`.
+  int64_t features = 0;
+  // The texts of the header; empty if the file has none.
+  std::vector<std::string> names;
+  // The columns that are ignored or contain keys, counted from 0 with the
+  // label's column, in ascending order.
+  std::vector<int64_t> left_out;
+  // The value of CsvOptions::log_transform.
+  bool log_transform = false;
   // The values of the columns that contain numbers, in row-major order. Neither
-  // the label's column nor the category columns are included.
+  // the label's column, the category columns nor those in `left_out` are
+  // included.
   std::vector<float> cells;
   // The category columns in ascending order.
   std::vector<CsvCategories> categories;
@@ -68,16 +94,19 @@ struct CsvTable {
   // empty if there are no labels or if the labels are categories.
   std::vector<int32_t> labels;
   std::vector<float> values;
+  // The features of CsvOptions::sparse, and their keys in each row.
+  FeatureReader reader;
+  KeyTable keys;
 };
 
 // Parses a whole file.
 //
 // Skips lines that begin with `#` as comments. The first line that is not a
 // comment is a header if it contains something other than a number in a column
-// of numbers, or if all columns hold categories. Only the number of columns of
-// a header is used. A quoted column may contain delimiters; two quotation marks
-// in a row within it stand for one. Lines end in "\n" or "\r\n". Blanks around
-// a column, a byte order mark and empty lines at the end are ignored.
+// of numbers, if no columns hold numbers, or if CsvOptions::sparse names a
+// column by its text. A quoted column may contain delimiters; two quotation
+// marks in a row within it stand for one. Lines end in "\n" or "\r\n". Blanks
+// around a column, a byte order mark and empty lines at the end are ignored.
 //
 // A pure function that accepts arbitrary bytes. Returns InvalidArgument if
 // `bytes` is malformed. The message starts with `name:line:`, where `name` is
