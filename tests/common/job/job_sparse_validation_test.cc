@@ -52,6 +52,8 @@ TEST(SparseJobTest, AcceptsGoodJobs) {
        "sparse.feature[0].pooling=NONE",
        "sparse.feature[0]={name: 'x' cross: ['C1', 'C2'] table: 't'}",
        "data={csv {train: 'a.csv' log_transform: true ignored_column: 0}}",
+       "data={csv {train: 'a.csv' delimiter: '\\t'}}; "
+       "sparse.feature[0]={column: 'a' table: 't' separator: '\\t'}",
        "data={criteo {train: 'a.tsv' train: 'b.tsv.gz' test: 'c.tsv'}}",
        "data={clicks {scale: 0.01 exponent: 0 evaluation_samples: 0}}",
        "exchange={parameter_server { consistency { asynchronous {} } }}"});
@@ -101,6 +103,8 @@ TEST(SparseJobTest, NamesTheFieldOfAFeature) {
       {"name: '' column: 'C2' table: 't'", ".name: "},
       {"column: 'C2' table: 't' separator: ''", ".separator: "},
       {"column: 'C2' table: 't' separator: '||'", ".separator: "},
+      {"column: 'C2' table: 't' separator: '\\n'", ".separator: "},
+      {"column: 'C2' table: 't' separator: '\\0'", ".separator: "},
       {"column: 'C2' table: 't' separator: '|' pooling: NONE", ".pooling: "},
       {"column: 'C2' table: 't' pooling: POOLING_UNSPECIFIED", ".pooling: "},
       {"name: 'x' cross: 'C2' table: 't'", ".cross: "},
@@ -165,6 +169,10 @@ TEST(SparseJobTest, NamesTheFieldOfTheData) {
       {Dlrm, "data.clicks.exponent=-1", "data.clicks.exponent: -1 "},
       {Dlrm, "data.clicks.exponent=4.5", "data.clicks.exponent: 4.5 "},
       {Dlrm, "data={csv {train: 'a' classes: 2}}", "data.csv.classes: "},
+      {Dlrm, "data={csv {train: 'a' delimiter: '\\n'}}",
+       "data.csv.delimiter: "},
+      {Dlrm, "data={csv {train: 'a' delimiter: '\\0'}}",
+       "data.csv.delimiter: "},
       {Dlrm, "data={csv {train: 'a' ignored_column: -1}}",
        "data.csv.ignored_column: -1 "},
       {Gpt, "data={clicks {}}", "data: model.gpt "},
