@@ -42,6 +42,12 @@ absl::Status ValidateText(absl::string_view text, const std::string& path) {
   return absl::OkStatus();
 }
 
+// Returns true for texts that separate columns or values, such as a tab. They
+// have checks of their own.
+bool IsSeparator(const FieldDescriptor& field) {
+  return field.name() == "delimiter" || field.name() == "separator";
+}
+
 bool BelongsInName(char c) {
   return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
 }
@@ -63,6 +69,8 @@ absl::Status ValidateValues(const Message& message, const std::string& prefix) {
             list ? reflection->GetRepeatedMessage(message, field, i)
                  : reflection->GetMessage(message, field),
             absl::StrCat(place, ".")));
+      } else if (IsSeparator(*field)) {
+        continue;
       } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
         TRIBUTARY_RETURN_IF_ERROR(
             ValidateText(list ? reflection->GetRepeatedString(message, field, i)

@@ -35,8 +35,9 @@ inline constexpr size_t kMaxNameBytes = 100;
 
 // Checks the requirements that apply to every field of the message and of
 // nested messages: floating-point numbers are finite, enums that are set are
-// not 0 (unspecified), and texts contain no control characters, because they
-// become part of file names and log lines. Returns InvalidArgument, naming the
+// not 0 (unspecified), and texts, except delimiters and separators, contain no
+// control characters, because they become part of file names and log lines.
+// Returns InvalidArgument, naming the
 // field, if one is violated. `prefix` is prepended to the field's name in the
 // message.
 absl::Status ValidateValues(const google::protobuf::Message& message,

@@ -54,9 +54,12 @@ absl::Status ValidateCsv(const CsvSpec& csv) {
   if (csv.has_test() && csv.test().empty()) {
     return Error("data.csv.test", "is empty; leave it out for no evaluation");
   }
-  constexpr absl::string_view kReserved("\"\r\n #.+-\0", 9);
-  if (csv.delimiter().size() != 1 || absl::ascii_isalnum(csv.delimiter()[0]) ||
-      kReserved.find(csv.delimiter()[0]) != absl::string_view::npos) {
+  constexpr absl::string_view kReserved = "\" #.+-";
+  const char delimiter =
+      csv.delimiter().size() == 1 ? csv.delimiter()[0] : '\0';
+  if (absl::ascii_isalnum(delimiter) ||
+      (absl::ascii_iscntrl(delimiter) && delimiter != '\t') ||
+      kReserved.find(delimiter) != absl::string_view::npos) {
     return Error("data.csv.delimiter",
                  "must be one character, such as \",\", "
                  "\";\" or \"\\t\", that is not part of numbers or comments");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -140,10 +141,13 @@ absl::Status ValidateColumn(const std::string& path,
                  "is required: the name or the number of a column; or set "
                  "cross to combine several");
   }
-  if (feature.has_separator() && feature.separator().size() != 1) {
-    return Error(path + ".separator", "\"", feature.separator(),
-                 "\" is not one character, such as \"|\"; leave it out for "
-                 "columns with one value");
+  const std::string& separator = feature.separator();
+  if (feature.has_separator() &&
+      (separator.size() != 1 ||
+       (absl::ascii_iscntrl(separator[0]) && separator[0] != '\t'))) {
+    return Error(path + ".separator",
+                 "must be one character, such as \"|\"; leave it out for a "
+                 "column with one value");
   }
   if (feature.has_separator() && feature.pooling() == SparseFeatureSpec::NONE) {
     return Error(path + ".pooling",

@@ -9,15 +9,41 @@
 namespace tributary {
 namespace {
 
+// One feature names its column by a number, and one by its header.
+SparseSpec Features() {
+  SparseSpec sparse;
+  sparse.add_table()->set_name("t");
+  for (const char* const column : {"0", "a"}) {
+    SparseFeatureSpec* const feature = sparse.add_feature();
+    feature->set_table("t");
+    feature->set_column(column);
+  }
+  sparse.mutable_feature(1)->set_separator("|");
+  return sparse;
+}
+
 void Run(absl::string_view bytes, uint8_t choice) {
   CsvOptions options;
   options.label_column = choice % 8 - 4;
   options.regression = (choice >> 3 & 1) != 0;
   options.classes = choice >> 4 & 7;
   options.columns = (choice >> 7) * 3;
+  const SparseSpec sparse = Features();
+  if (options.classes == 7) {
+    options.sparse = &sparse;
+    options.ignored_columns = {1};
+    options.log_transform = true;
+  }
   const auto table = ParseCsv(bytes, options, "table");
   if (!table.ok()) return;
-  TRIBUTARY_FUZZ_CHECK(table->rows >= 1 && table->features >= 1);
+  TRIBUTARY_FUZZ_CHECK(table->rows >= 1);
+  TRIBUTARY_FUZZ_CHECK(table->features >= (options.sparse == nullptr ? 1 : 0));
+  if (options.sparse != nullptr) {
+    for (int64_t row = 0; row < table->rows; ++row) {
+      TRIBUTARY_FUZZ_CHECK(table->keys.Keys(row, 0).size() == 1);
+      TRIBUTARY_FUZZ_CHECK(table->keys.Keys(row, 1).size() <= bytes.size());
+    }
+  }
   TRIBUTARY_FUZZ_CHECK(static_cast<int64_t>(table->cells.size()) ==
                        table->rows * table->features);
   for (const float cell : table->cells) {

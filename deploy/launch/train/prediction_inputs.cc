@@ -338,6 +338,11 @@ absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPredictionInputs(
         "predict needs a classifier: a job whose data are data.labeled_text; "
         "`tributary evaluate` evaluates a masked language model");
   }
+  if (job.has_sparse()) {
+    return absl::InvalidArgumentError(
+        "--data: predictions of other samples are not supported yet for models "
+        "with sparse tables; leave it out to predict the held-out samples");
+  }
   switch (job.data().source_case()) {
     case DataSpec::kCsv:
       return OpenTable(job.data().csv(), encoding, path, features);

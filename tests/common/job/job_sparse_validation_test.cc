@@ -46,12 +46,14 @@ TEST(SparseJobTest, AcceptsGoodJobs) {
        "sparse.table[0].admission={min_count: 3}; "
        "sparse.table[0].expiry={unused_steps: 9}; "
        "sparse.table[0].capacity=1000",
-       "sparse.table[0].memory_bytes=1000; sparse.table[0].disk='rows'",
-       "sparse.feature[0].name='a'; sparse.feature[1].name='b'",
-       "sparse.feature[0].separator='|'; sparse.feature[0].pooling=MEAN",
+       "sparse.table[0].memory_bytes=1000; sparse.table[0].disk=rows",
+       "sparse.feature[0].name=a; sparse.feature[1].name=b",
+       "sparse.feature[0].separator=|; sparse.feature[0].pooling=MEAN",
        "sparse.feature[0].pooling=NONE",
        "sparse.feature[0]={name: 'x' cross: ['C1', 'C2'] table: 't'}",
        "data={csv {train: 'a.csv' log_transform: true ignored_column: 0}}",
+       "data={csv {train: 'a.csv' delimiter: '\\t'}}; "
+       "sparse.feature[0]={column: 'a' table: 't' separator: '\\t'}",
        "data={criteo {train: 'a.tsv' train: 'b.tsv.gz' test: 'c.tsv'}}",
        "data={clicks {scale: 0.01 exponent: 0 evaluation_samples: 0}}",
        "exchange={parameter_server { consistency { asynchronous {} } }}"});
@@ -65,7 +67,7 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
         "adagrad={learning_rate: 0}", "row_wise_adagrad={}",
         "adam={learning_rate: 1 beta1: 1}", "admission={min_count: 0}",
         "expiry={}", "expiry={unused_steps: 0}", "capacity=-1",
-        "memory_bytes=-1", "disk=''", "name='a/b'"}) {
+        "memory_bytes=-1", "disk=", "name=a/b"}) {
     const std::string field =
         std::string(assignment).substr(0, std::string(assignment).find('='));
     ExpectRefused({{Dlrm, path + assignment, path + field}});
@@ -75,7 +77,7 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
        "sparse.table[0].sgd.momentum: 0.9 "},
       {Dlrm, "sparse.table[0].row_wise_adagrad={learning_rate: -1}",
        "sparse.table[0].row_wise_adagrad.learning_rate: -1 "},
-      {Dlrm, "sparse.table[0].disk='rows'",
+      {Dlrm, "sparse.table[0].disk=rows",
        "sparse.table[0].memory_bytes: is required "},
       {Dlrm, "sparse.table[0]={name: 't' dim: 3}",
        "sparse.table[0]: has no update rule"},
@@ -101,6 +103,8 @@ TEST(SparseJobTest, NamesTheFieldOfAFeature) {
       {"name: '' column: 'C2' table: 't'", ".name: "},
       {"column: 'C2' table: 't' separator: ''", ".separator: "},
       {"column: 'C2' table: 't' separator: '||'", ".separator: "},
+      {"column: 'C2' table: 't' separator: '\\n'", ".separator: "},
+      {"column: 'C2' table: 't' separator: '\\0'", ".separator: "},
       {"column: 'C2' table: 't' separator: '|' pooling: NONE", ".pooling: "},
       {"column: 'C2' table: 't' pooling: POOLING_UNSPECIFIED", ".pooling: "},
       {"name: 'x' cross: 'C2' table: 't'", ".cross: "},
@@ -165,6 +169,10 @@ TEST(SparseJobTest, NamesTheFieldOfTheData) {
       {Dlrm, "data.clicks.exponent=-1", "data.clicks.exponent: -1 "},
       {Dlrm, "data.clicks.exponent=4.5", "data.clicks.exponent: 4.5 "},
       {Dlrm, "data={csv {train: 'a' classes: 2}}", "data.csv.classes: "},
+      {Dlrm, "data={csv {train: 'a' delimiter: '\\n'}}",
+       "data.csv.delimiter: "},
+      {Dlrm, "data={csv {train: 'a' delimiter: '\\0'}}",
+       "data.csv.delimiter: "},
       {Dlrm, "data={csv {train: 'a' ignored_column: -1}}",
        "data.csv.ignored_column: -1 "},
       {Gpt, "data={clicks {}}", "data: model.gpt "},
@@ -177,7 +185,7 @@ TEST(SparseJobTest, ResolvesInitialValuesAndNames) {
   EXPECT_EQ(job.sparse().table(0).uniform(), 0.25);
   EXPECT_EQ(job.sparse().feature(0).name(), "C1");
   const JobSpec normal = ResolveJob(
-      Apply(Dlrm, "sparse.table[0].normal=0.5; sparse.feature[0].name='a'"));
+      Apply(Dlrm, "sparse.table[0].normal=0.5; sparse.feature[0].name=a"));
   EXPECT_FALSE(normal.sparse().table(0).has_uniform());
   EXPECT_EQ(normal.sparse().feature(0).name(), "a");
 }

@@ -131,7 +131,8 @@ TEST_F(CsvKeysTest, TheTestFileHasTheColumnsOfTheTrainingFile) {
 TEST_F(CsvKeysTest, NamesTheFieldOfAWrongColumn) {
   const std::string at = "sparse.feature[0].column: ";
   ExpectError(Job("feature { column: 'usr' table: 't' }"), at);
-  ExpectError(Job("feature { column: 'usr' table: 't' }"), "\"user\"");
+  ExpectError(Job("feature { column: 'usr' table: 't' }"),
+              "did you mean user?");
   ExpectError(Job("feature { column: '5' table: 't' }"), at);
   ExpectError(Job("feature { column: '-1' table: 't' }"), at);
   ExpectError(Job("feature { column: 'clicked' table: 't' }"),
@@ -148,8 +149,9 @@ TEST_F(CsvKeysTest, NamesTheFieldOfAWrongColumn) {
 }
 
 TEST_F(CsvKeysTest, NamesTheLineOfAKeyThatIsNoInteger) {
-  ExpectError(Job("feature { column: 'user' table: 't' integer_keys: true }"),
-              "train.csv:2: column user: 'ann'");
+  ExpectError(Job("feature { column: 'a' table: 't' integer_keys: true }",
+                  "a,b,c\n17,2,0\nann,3,1\n"),
+              "train.csv:3: column a: 'ann'");
 }
 
 TEST_F(CsvKeysTest, BinaryLabelsAreZeroOrOne) {

@@ -1,7 +1,10 @@
 // Data sets that a program has registered, through OpenDataSet.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -16,7 +19,10 @@ using ::testing::HasSubstr;
 
 class Numbers final : public DataSet {
  public:
-  explicit Numbers(int64_t samples) : samples_(samples) {}
+  Numbers(int64_t samples, std::vector<int64_t> vector_dims)
+      : samples_(samples) {
+    info_.vector_dims = std::move(vector_dims);
+  }
   const DataInfo& info() const override { return info_; }
   int64_t train_samples() const override { return samples_; }
   int64_t evaluation_samples() const override { return 5; }
@@ -26,27 +32,31 @@ class Numbers final : public DataSet {
 
  private:
   const int64_t samples_;
-  const DataInfo info_;
+  DataInfo info_;
 };
 
-absl::StatusOr<std::unique_ptr<DataSet>> OpenNumbers(Config* config) {
+absl::StatusOr<std::unique_ptr<DataSet>> OpenNumbers(
+    const std::vector<int64_t>& vector_dims, Config* config) {
   const int64_t samples = config->Integer("samples", 9, 0, 100);
   if (samples == 13) return absl::NotFoundError("numbers: no such file");
   if (samples == 14) return nullptr;
   if (samples == 15) return absl::InternalError("numbers: no database");
-  return std::make_unique<Numbers>(samples);
+  return std::make_unique<Numbers>(samples, vector_dims);
 }
 
 class RegisteredDataSetTest : public ::testing::Test {
  protected:
   RegisteredDataSetTest() {
-    registry_.Add("numbers", &OpenNumbers);
+    registry_.Add("numbers", [this](Config* config) {
+      return OpenNumbers(vector_dims_, config);
+    });
     spec_.set_name("numbers");
   }
 
   absl::StatusOr<std::unique_ptr<DataSet>> Open() {
     JobSpec job;
     *job.mutable_data()->mutable_external() = spec_;
+    *job.mutable_sparse() = sparse_;
     return OpenDataSet(job, registry_);
   }
   void ExpectRefused(const std::string& words) {
@@ -56,6 +66,8 @@ class RegisteredDataSetTest : public ::testing::Test {
 
   DataRegistry registry_;
   ExternalDataSpec spec_;
+  SparseSpec sparse_;
+  std::vector<int64_t> vector_dims_;  // Of the registered data set.
 };
 
 TEST_F(RegisteredDataSetTest, IsOpenedWithItsConfig) {
@@ -78,6 +90,17 @@ TEST_F(RegisteredDataSetTest, MustAgreeWithTheJob) {
   spec_ = stated;
   spec_.set_fingerprint(78);
   ExpectRefused("data.external.fingerprint: 78, but the data set has 77");
+}
+
+TEST_F(RegisteredDataSetTest, MustHaveTheFeaturesOfTheJob) {
+  sparse_.add_table()->set_name("t");
+  sparse_.mutable_table(0)->set_dim(4);
+  sparse_.add_feature()->set_table("t");
+  ExpectRefused("sizes [], but sparse has [4]");
+  vector_dims_ = {4};
+  EXPECT_EQ(Open().status(), absl::OkStatus());
+  sparse_.Clear();
+  ExpectRefused("sizes [4], but sparse has []");
 }
 
 TEST_F(RegisteredDataSetTest, MistakesAreRefused) {
@@ -112,8 +135,9 @@ TEST_F(RegisteredDataSetTest, AnInternalErrorOfTheFactoryIsNoDeviceFailure) {
 }
 
 TEST(DataRegistryTest, RemembersANameThatWasAddedTwice) {
+  const auto open = [](Config* config) { return OpenNumbers({}, config); };
   DataRegistry registry;
-  registry.Add("numbers", &OpenNumbers).Add("numbers", &OpenNumbers);
+  registry.Add("numbers", open).Add("numbers", open);
   EXPECT_THAT(registry.status(), StatusIs(absl::StatusCode::kInvalidArgument,
                                           HasSubstr("\"numbers\"")));
 }

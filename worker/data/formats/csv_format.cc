@@ -414,10 +414,12 @@ class CsvParser {
       const std::vector<std::string>& names = table_.names;
       const auto found = std::find(names.begin(), names.end(), name);
       if (found == names.end()) {
+        const std::string near = DidYouMean(name, names);
         return Wrong(absl::StrCat(
             field, ": no column is named ", Quote(name),
-            DidYouMean(name, names),
-            "; write the name as in the first line, or the column's number"));
+            near.empty() ? "; write a name of the first line, or the number of "
+                           "a column"
+                         : near));
       }
       if (std::count(found, names.end(), name) > 1) {
         return Wrong(absl::StrCat(field, ": several columns are named ",

@@ -95,14 +95,34 @@ TEST(ClickGeneratorTest, SamplesDependOnSeedPartAndIndexOnly) {
   EXPECT_NE(categories(generator, false, 6), base);
 }
 
-TEST(ClickGeneratorTest, HasTheSameSamplesEverywhere) {
-  // Regression values: they may only change with the definition in DATA.md.
-  const GeneratedClick click =
-      ClickGenerator(ClicksSpec()).Sample(/*held_out=*/false, 0);
-  EXPECT_THAT(click.numbers, ElementsAre(0));
-  EXPECT_THAT(click.categories, ElementsAre(0));
-  EXPECT_EQ(click.label, 2);
-  EXPECT_EQ(click.probability, 0);
+// The expected values are those of a program in Python, which follows DATA.md
+// with exact sums of Zipf's law and the functions of the C library.
+TEST(ClickGeneratorTest, HasTheDocumentedSamples) {
+  const ClickGenerator generator((ClicksSpec()));
+  GeneratedClick click = generator.Sample(/*held_out=*/false, 1);
+  EXPECT_THAT(click.numbers,
+              ElementsAre(8, 6, 10, 8, 15951, 157, 2, 9, 11, 0, 3, 0, 0));
+  EXPECT_THAT(click.categories,
+              ElementsAre(5, 1, 1766, 84, 1, 1, 2510, 1, 1, 4378, 141, 1, 25, 2,
+                          140, 3, 4, 186, 16, 4, 1, 5, 12, 7220, 1, 67));
+  EXPECT_NEAR(click.probability, 0.2349177, 1e-6);
+  EXPECT_EQ(click.label, 1);
+  click = generator.Sample(/*held_out=*/true, 2);
+  EXPECT_THAT(click.numbers,
+              ElementsAre(0, 0, 5, 4, 26471, 585, 3, 7, 18, 0, 2, 0, 2));
+  EXPECT_THAT(
+      click.categories,
+      ElementsAre(134, 525, 8228631, 7, 3, 4, 143, 57, 2, 17649, 214, 3171357,
+                  1, 1, 5, 5, 4, 5266, 51, 3, 1, 1, 3, 14070, 11, 178));
+  EXPECT_NEAR(click.probability, 0.207298, 1e-6);
+  EXPECT_EQ(click.label, 0);
+}
+
+TEST(ClickGeneratorTest, ProbabilitiesHaveTheSameBitsEverywhere) {
+  // A regression value: it may only change with the definition in DATA.md.
+  const ClickGenerator generator((ClicksSpec()));
+  EXPECT_EQ(generator.Sample(/*held_out=*/false, 1).probability,
+            0.23491817130820752);
 }
 
 }  // namespace

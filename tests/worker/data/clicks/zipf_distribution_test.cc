@@ -57,9 +57,9 @@ TEST(ZipfDistributionTest, HasTheSameValuesEverywhere) {
   // Regression values: the samples of data.clicks depend on them.
   const ZipfDistribution zipf(10131227, 1.05);
   EXPECT_EQ(zipf.Quantile(0), 1);
-  EXPECT_EQ(zipf.Quantile(0.3), 0);
-  EXPECT_EQ(zipf.Quantile(0.7), 0);
-  EXPECT_EQ(zipf.Quantile(1 - 0x1p-33), 0);
+  EXPECT_EQ(zipf.Quantile(0.3), 23);
+  EXPECT_EQ(zipf.Quantile(0.7), 13663);
+  EXPECT_EQ(zipf.Quantile(1 - 0x1p-33), 10131227);
 }
 
 }  // namespace

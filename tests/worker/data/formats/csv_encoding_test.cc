@@ -15,6 +15,7 @@ namespace tributary {
 namespace {
 
 using testing::ElementsAre;
+using testing::FloatEq;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -134,6 +135,29 @@ TEST(CsvEncodingTest, IsTheSameAfterItWasStored) {
   EXPECT_THAT(encoding.ToJson(), HasSubstr("say \\\"\xc3\xa4\\\""));
 }
 
+TEST(CsvEncodingTest, StoresColumnsThatAreLeftOutAndTheTransformation) {
+  CsvOptions options = Options({3});
+  options.ignored_columns = {1};
+  options.log_transform = true;
+  const absl::string_view train = "0,?,0,x,0\n3,,7,y,1\n";
+  const CsvTable table = Parse(train, options);
+  EXPECT_THAT(table.left_out, ElementsAre(1));
+  const auto stored =
+      CsvEncoding::FromJson(CsvEncoding::Learn(table, false).ToJson());
+  ASSERT_EQ(stored.status(), absl::OkStatus());
+  EXPECT_TRUE(stored->log_transform());
+  EXPECT_EQ(stored->features(), 4);
+  EXPECT_THAT(stored->LeftOutColumns(/*labeled=*/true), ElementsAre(1));
+  // A file without the label is read as the training file was.
+  CsvOptions unlabeled = Options(stored->CategoryColumns(/*labeled=*/false));
+  unlabeled.labeled = false;
+  unlabeled.ignored_columns = stored->LeftOutColumns(/*labeled=*/false);
+  unlabeled.log_transform = stored->log_transform();
+  EXPECT_THAT(
+      Encoded(*stored, "3,!,7,y\n", unlabeled).cells,
+      ElementsAre(FloatEq(std::log(4.f)), FloatEq(std::log(8.f)), 0, 1));
+}
+
 TEST(CsvEncodingTest, RefusesWhatItHasNotWritten) {
   for (const absl::string_view json :
        {"", "[]", "{}", R"({"format": "tributary-csv-1"})",
@@ -146,6 +170,10 @@ TEST(CsvEncodingTest, RefusesWhatItHasNotWritten) {
             "columns":[{},{"categories":["b","a"]}]})",
         R"({"format":"tributary-csv-1","label":0,
             "columns":[{},{"categories":[]}]})",
+        R"({"format":"tributary-csv-1","label":0,
+            "columns":[{},{"left_out":false}]})",
+        R"({"format":"tributary-csv-1","label":0,"columns":[{},{}],
+            "log_transform":1})",
         R"({"format":"tributary-csv-1","label":-1,"columns":[{},{}]})"}) {
     SCOPED_TRACE(json);
     EXPECT_THAT(CsvEncoding::FromJson(json).status(),
