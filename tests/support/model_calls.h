@@ -35,10 +35,11 @@ class ObservedWeights final : public WeightsView {
 };
 
 // Passes calls on to `calls`, which must outlive this object and may be null.
+// Keeps the gradients of vectors in `vectors`; null: they are not wanted.
 class ObservedGradients final : public GradientSink {
  public:
-  ObservedGradients(float* data, ModelCalls* calls)
-      : GradientSink(data), calls_(calls) {}
+  ObservedGradients(float* data, ModelCalls* calls, float* vectors = nullptr)
+      : GradientSink(data), calls_(calls), vectors_(vectors) {}
   void SetSampleCount(int64_t sample_count) override {
     if (calls_ != nullptr) calls_->SetSampleCount(sample_count);
   }
@@ -49,9 +50,11 @@ class ObservedGradients final : public GradientSink {
   void Ready(int64_t begin) override {
     if (calls_ != nullptr) calls_->Ready(begin);
   }
+  float* VectorGradients() override { return vectors_; }
 
  private:
   ModelCalls* const calls_;
+  float* const vectors_;
 };
 
 }  // namespace tributary

@@ -2,11 +2,13 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/numerics/philox.h"
 
 namespace tributary {
@@ -41,6 +43,14 @@ DataInfo ImageInfo(int64_t channels, int64_t height, int64_t width,
 DataInfo RowInfo(int64_t features, int64_t classes) {
   return {DataInfo::Kind::kRows, {features}, classes};
 }
+DataInfo FeatureInfo(int64_t numbers, const std::vector<int64_t>& dims) {
+  DataInfo info = RowInfo(numbers, /*classes=*/2);
+  info.vector_dims = dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    info.vector_names.push_back(absl::StrCat("C", i));
+  }
+  return info;
+}
 DataInfo TokenInfo(int64_t context, int64_t vocabulary) {
   return {DataInfo::Kind::kTokens, {context}, vocabulary};
 }
@@ -67,6 +77,11 @@ Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed) {
       batch.labels.push_back(next() % info.classes);
     } else {
       batch.values.push_back(UniformFloat(next()));
+    }
+  }
+  for (const int64_t dim : info.vector_dims) {
+    for (int64_t i = 0; i < dim * samples; ++i) {
+      batch.vectors.push_back(2 * UniformFloat(next()) - 1);
     }
   }
   return batch;
@@ -96,7 +111,8 @@ ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
 absl::StatusOr<LossSums> ModelHarness::TryStep(const Batch& batch, int64_t step,
                                                int micro_batch,
                                                ModelCalls* calls) {
-  ObservedGradients sink(gradients(), calls);
+  vectors_.assign(batch.vectors.size(), NAN);
+  ObservedGradients sink(gradients(), calls, vectors_.data());
   return model_->ForwardBackward(batch, /*seed=*/1, step, micro_batch,
                                  ObservedWeights(weights(), calls), &sink,
                                  calls);

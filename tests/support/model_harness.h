@@ -24,6 +24,8 @@ ModelSpec ParseModel(absl::string_view text);
 DataInfo ImageInfo(int64_t channels, int64_t height, int64_t width,
                    int64_t classes);
 DataInfo RowInfo(int64_t features, int64_t classes);
+// Rows with features, whose vectors have these numbers of elements.
+DataInfo FeatureInfo(int64_t numbers, const std::vector<int64_t>& dims);
 DataInfo TokenInfo(int64_t context, int64_t vocabulary);
 
 // Returns a batch that depends only on the arguments.
@@ -55,6 +57,8 @@ class ModelHarness {
                 ModelCalls* calls = nullptr);
   // Returns a copy of the whole gradient arena.
   std::vector<float> Gradients();
+  // Returns the gradients of the vectors of the newest step.
+  const std::vector<float>& VectorGradients() const { return vectors_; }
   const Parameter& FindParameter(const std::string& name) const;
 
  private:
@@ -63,6 +67,7 @@ class ModelHarness {
   std::unique_ptr<ArenaLayout> layout_;
   Device::Memory weights_;
   Device::Memory gradients_;
+  std::vector<float> vectors_;
 };
 
 }  // namespace tributary

@@ -101,6 +101,8 @@ def write(name, spec, numbers, dims, model, loss="BINARY_CROSS_ENTROPY"):
                "loss": np.array([total.item()]),
                "outputs": logits.detach().numpy(),
                "vector_gradient": vectors.grad.numpy()}
+    if "dropout" not in spec:
+        tensors["evaluation_loss"] = tensors["loss"]
     for key, value in run.weights.items():
         tensors["weight/" + key] = reals(value)
         tensors["gradient/" + key] = reals(value.grad)

@@ -38,7 +38,11 @@ TEST_P(PrecisionTest, LossAndGradientAreNearThoseInFloat32) {
   // Each layer rounds by up to 1/256; roundings of many elements cancel.
   EXPECT_NEAR(sums.loss, expected.loss, 0.01 * expected.loss);
   EXPECT_NE(sums.loss, expected.loss);
-  const std::vector<float> g = float32_.Gradients(), h = bfloat16_.Gradients();
+  std::vector<float> g = float32_.Gradients(), h = bfloat16_.Gradients();
+  const std::vector<float>& vectors = float32_.VectorGradients();
+  g.insert(g.end(), vectors.begin(), vectors.end());
+  const std::vector<float>& rounded = bfloat16_.VectorGradients();
+  h.insert(h.end(), rounded.begin(), rounded.end());
   const double cosine = Dot(g, h) / std::sqrt(Dot(g, g) * Dot(h, h));
   EXPECT_GT(cosine, 0.99);
   EXPECT_NEAR(std::sqrt(Dot(h, h) / Dot(g, g)), 1, 0.05);
@@ -59,6 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
              RowInfo(50, 0)},
         Case{"cnn", "cnn { block { channels: 16 } block { channels: 8 } }",
              ImageInfo(1, 12, 12, 10)},
+        Case{"dlrm", "dlrm { bottom: 30 top: 40 }", FeatureInfo(9, {8, 8, 8})},
+        Case{"deepfm", "deepfm { hidden: 40 }", FeatureInfo(9, {9, 9, 9, 9})},
+        Case{"dcn_v2", "dcn_v2 { hidden: 40 }", FeatureInfo(9, {8, 3, 8})},
         Case{"gpt", "gpt { layers: 2 width: 32 heads: 2 context: 16 }",
              TokenInfo(16, 256)}),
     [](const auto& info) { return info.param.name; });

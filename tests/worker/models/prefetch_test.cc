@@ -59,14 +59,16 @@ class PrefetchTest : public testing::TestWithParam<Case> {
   struct Result {
     double loss;
     std::vector<float> gradients;
+    std::vector<float> vector_gradients;
   };
   Result Step(ModelHarness& model, int step, ModelCalls* observer) {
     const double loss = model.Step(*batches_[step], step, 0, observer).loss;
-    return {loss, model.Gradients()};
+    return {loss, model.Gradients(), model.VectorGradients()};
   }
   void ExpectSame(const Result& a, const Result& b) {
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.gradients, b.gradients);
+    EXPECT_EQ(a.vector_gradients, b.vector_gradients);
   }
   ModelHarness Make() {
     return ModelHarness(ParseModel(GetParam().spec), GetParam().info, kSamples,
@@ -122,6 +124,7 @@ TEST_P(PrefetchTest, ACpuIsNeverBusy) {
 }
 
 constexpr char kMlp[] = "mlp { hidden: 20 dropout: 0.2 }";
+constexpr char kDlrm[] = "dlrm { bottom: 5 top: 6 }";
 constexpr char kGpt[] = "gpt { layers: 1 width: 8 heads: 2 context: 6 }";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -133,6 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
              RowInfo(7, 0)},
         Case{"images", "cnn { block { channels: 3 } }", ImageInfo(1, 8, 8, 4)},
         Case{"tokens", kGpt, TokenInfo(6, 20)},
+        Case{"features", kDlrm, FeatureInfo(3, {4, 4, 4})},
+        Case{"features_in_bfloat16", kDlrm, FeatureInfo(3, {4, 4, 4}),
+             Precision::kBfloat16},
         Case{"rows_in_bfloat16", kMlp, RowInfo(6, 3), Precision::kBfloat16},
         Case{"tokens_in_bfloat16", kGpt, TokenInfo(6, 20),
              Precision::kBfloat16}),

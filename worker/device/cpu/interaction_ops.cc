@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "common/numerics/simd.h"
@@ -13,6 +14,8 @@ using simd::Lanes;
 
 // Vectors of a row whose dot products are computed together.
 constexpr int64_t kTile = 2 * kLanes;
+// Number of vectors whose products with others are computed at a time.
+constexpr int64_t kRows = 4;
 
 TRIBUTARY_MULTIVERSION
 void Product(int64_t count, const float* a, const float* b, float* y) {
@@ -41,45 +44,77 @@ TRIBUTARY_MULTIVERSION
 void PairDots(int64_t count, int64_t width, const float* x, float* columns,
               float* y) {
   for (int64_t first = 0; first + 1 < count; first += kTile) {
-    const int64_t tile = count - first < kTile ? count - first : kTile;
-    for (int64_t c = 0; c < width; ++c) {
-      for (int64_t j = 0; j < kTile; ++j) {
-        columns[c * kTile + j] = j < tile ? x[(first + j) * width + c] : 0.0f;
+    const int64_t tile = std::min(count - first, kTile);
+    for (int64_t j = 0; j < tile; ++j) {
+      for (int64_t c = 0; c < width; ++c) {
+        columns[c * kTile + j] = x[(first + j) * width + c];
       }
     }
-    for (int64_t i = first + 1; i < count; ++i) {
-      Lanes low = {}, high = {};
-      for (int64_t c = 0; c < width; ++c) {
-        const float factor = x[i * width + c];
-        low += factor * simd::Load(columns + c * kTile);
-        high += factor * simd::Load(columns + c * kTile + kLanes);
+    for (int64_t begin = first + 1; begin < count; begin += kRows) {
+      const int64_t end = std::min(begin + kRows, count);
+      const float* rows[kRows];
+      for (int64_t k = 0; k < kRows; ++k) {
+        rows[k] = x + std::min(begin + k, end - 1) * width;
       }
-      float dots[kTile];
-      simd::Store(dots, low);
-      simd::Store(dots + kLanes, high);
-      const int64_t wanted = i - first < tile ? i - first : tile;
-      float* const out = y + i * (i - 1) / 2 + first;
-      for (int64_t j = 0; j < wanted; ++j) out[j] = dots[j];
+      Lanes low[kRows] = {}, high[kRows] = {};
+      for (int64_t c = 0; c < width; ++c) {
+        const Lanes a = simd::Load(columns + c * kTile);
+        const Lanes b = simd::Load(columns + c * kTile + kLanes);
+        for (int64_t k = 0; k < kRows; ++k) {
+          low[k] += rows[k][c] * a;
+          high[k] += rows[k][c] * b;
+        }
+      }
+      for (int64_t i = begin; i < end; ++i) {
+        float dots[kTile];
+        simd::Store(dots, low[i - begin]);
+        simd::Store(dots + kLanes, high[i - begin]);
+        std::memcpy(y + i * (i - 1) / 2 + first, dots,
+                    std::min(i - first, tile) * sizeof(float));
+      }
     }
   }
 }
 
+// x, dx: [count, width]; `square`: [count + kRows, count] floats of temporary
+// memory for the symmetric matrix of the gradients, whose product with x is dx.
+// Each element of dx is added in the order of the vectors.
 TRIBUTARY_MULTIVERSION
 void PairDotsGradient(int64_t count, int64_t width, const float* x,
-                      const float* dy, float* dx) {
-  for (int64_t c = 0; c < count * width; ++c) dx[c] = 0;
-  for (int64_t i = 1; i < count; ++i) {
+                      const float* dy, float* square, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    square[i * count + i] = 0;
     for (int64_t j = 0; j < i; ++j) {
-      const float g = dy[i * (i - 1) / 2 + j];
-      const float* const a = x + i * width;
-      const float* const b = x + j * width;
-      float* const da = dx + i * width;
-      float* const db = dx + j * width;
-      for (int64_t c = 0; c < width; ++c) {
-        da[c] += g * b[c];
-        db[c] += g * a[c];
+      square[i * count + j] = square[j * count + i] = *dy++;
+    }
+  }
+  int64_t c = 0;
+  for (; c + kLanes <= width; c += kLanes) {
+    for (int64_t begin = 0; begin < count; begin += kRows) {
+      // Rows behind the last one are computed from what is there.
+      const float* const factors = square + begin * count;
+      Lanes sums[kRows] = {};
+      for (int64_t j = 0; j < count; ++j) {
+        const Lanes a = simd::Load(x + j * width + c);
+        for (int64_t k = 0; k < kRows; ++k) {
+          sums[k] += factors[k * count + j] * a;
+        }
+      }
+      for (int64_t i = begin; i < std::min(begin + kRows, count); ++i) {
+        simd::Store(dx + i * width + c, sums[i - begin]);
       }
     }
+  }
+  if (c == width) return;
+  for (int64_t i = 0; i < count; ++i) {
+    float sums[kLanes] = {};
+    for (int64_t j = 0; j < count; ++j) {
+      const float factor = square[i * count + j];
+      for (int64_t k = 0; k < width - c; ++k) {
+        sums[k] += factor * x[j * width + c + k];
+      }
+    }
+    std::memcpy(dx + i * width + c, sums, (width - c) * sizeof(float));
   }
 }
 
@@ -178,8 +213,10 @@ class CpuInteractionOps final : public InteractionOps {
   }
   void PairDotsBackward(const PairsBackwardArguments& args) override {
     const int64_t pairs = args.count * (args.count - 1) / 2;
+    float* const square =
+        context_->scratch.Floats((args.count + kRows) * args.count);
     Gradient(args, pairs, [&](const float* x, const float* dy, float* dx) {
-      PairDotsGradient(args.count, args.width, x, dy, dx);
+      PairDotsGradient(args.count, args.width, x, dy, square, dx);
     });
   }
   void PairSumForward(const PairsForwardArguments& args) override {

@@ -28,9 +28,11 @@ absl::StatusOr<FeatureInput> FeatureInput::Create(const ModelSpec& spec,
 }
 
 Graph FeatureInput::NewGraph() const {
-  const int64_t vectors =
-      std::accumulate(dims_.begin(), dims_.end(), int64_t{0});
-  return Graph(numbers_ + vectors, vectors);
+  return Graph(numbers_ + vectors(), vectors());
+}
+
+int64_t FeatureInput::vectors() const {
+  return std::accumulate(dims_.begin(), dims_.end(), int64_t{0});
 }
 
 FeatureInput::Pieces FeatureInput::Numbers() const {
@@ -46,9 +48,7 @@ FeatureInput::Pieces FeatureInput::Of(int64_t begin, int64_t end,
     if (i < begin) continue;
     Columns::Piece piece;
     piece.first = part == Part::kRest ? place + 1 : place;
-    piece.width = part == Part::kAll     ? dims_[i]
-                  : part == Part::kFirst ? 1
-                                         : dims_[i] - 1;
+    piece.width = part == Part::kRest ? dims_[i] - 1 : 1;
     piece.stride = dims_[i];
     if (piece.width == 0) continue;
     // The vectors of neighbours of equal size make up one piece.

@@ -37,7 +37,7 @@ class FeatureInput {
   // end): all elements, the first element of each vector, or all elements but
   // the first. Without a range, of all features.
   Pieces Numbers() const;
-  Pieces Vectors() const { return Of(0, features(), Part::kAll); }
+  Pieces Vectors() const { return {{/*input=*/0, numbers_, vectors()}}; }
   Pieces Firsts() const { return Of(0, features(), Part::kFirst); }
   Pieces Rests() const { return Rests(0, features()); }
   Pieces Rests(int64_t begin, int64_t end) const {
@@ -45,8 +45,10 @@ class FeatureInput {
   }
 
  private:
-  enum class Part { kAll, kFirst, kRest };
+  enum class Part { kFirst, kRest };
 
+  // Returns the number of elements of all vectors.
+  int64_t vectors() const;
   Pieces Of(int64_t begin, int64_t end, Part part) const;
 
   int64_t numbers_ = 0;
