@@ -12,13 +12,13 @@ the machine are used.
 """
 
 import argparse
-import itertools
 import json
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
+
+from covering_array import covering_array
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -54,39 +54,6 @@ PARAMETERS = {
 }
 
 
-def covering_array():
-    """Returns rows of values, in which each pair of values occurs.
-
-    Greedy: each row is the best of some candidates, which begin with a pair
-    that no row has yet.
-    """
-    choose = random.Random(1)
-    names = list(PARAMETERS)
-    missing = set()
-    for a, b in itertools.combinations(names, 2):
-        for x in PARAMETERS[a]:
-            for y in PARAMETERS[b]:
-                missing.add((a, x, b, y))
-
-    def pairs(row):
-        return {(a, row[a], b, row[b])
-                for a, b in itertools.combinations(names, 2)}
-
-    rows = []
-    while missing:
-        a, x, b, y = sorted(missing, key=str)[0]
-        best = None
-        for _ in range(200):
-            row = {name: choose.choice(PARAMETERS[name]) for name in names}
-            row[a], row[b] = x, y
-            gain = len(pairs(row) & missing)
-            if best is None or gain > best[0]:
-                best = (gain, row)
-        rows.append(best[1])
-        missing -= pairs(best[1])
-    return rows
-
-
 def train(program, model, output, settings, workers, servers):
     """Returns the digest of the final weights, or why there is none."""
     command = [program, "train", str(ROOT / "examples/licenses.textproto"),
@@ -109,7 +76,7 @@ def main():
     parser.add_argument("--runs-only", action="store_true",
                         help="print the runs, and do not train")
     arguments = parser.parse_args()
-    rows = covering_array()
+    rows = covering_array(PARAMETERS)
     if arguments.runs_only:
         for row in rows:
             print(row)
