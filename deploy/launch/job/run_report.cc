@@ -35,6 +35,9 @@ std::string Evaluation(const Json& evaluation) {
     absl::StrAppendFormat(&text, ", accuracy %.2f %%",
                           100 * Number(evaluation, "accuracy", 0));
   }
+  if (evaluation.contains("auc")) {
+    absl::StrAppendFormat(&text, ", AUC %.4f", Number(evaluation, "auc", 0));
+  }
   if (evaluation.contains("perplexity")) {
     absl::StrAppendFormat(&text, ", perplexity %.3f",
                           Number(evaluation, "perplexity", 0));

@@ -11,8 +11,8 @@ namespace tributary {
 
 // Return valid jobs that are not resolved. Each function is named after the
 // kind of its model, except Regression, which returns an mlp that predicts a
-// number. Dlrm has the features C1 and C2 of table "wide", of dim 4, and a table
-// "narrow" of dim 1.
+// number. Dlrm has the features C1 and C2 of table "wide", of dim 4, and a
+// table "narrow" of dim 1.
 JobSpec Mlp();
 JobSpec Resnet();
 JobSpec Cnn();

@@ -92,6 +92,8 @@ TEST(FormatProgressTest, ShowsTheNewestEvaluation) {
   EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" | eval 1.5000 | "));
   status.set_unit("images");
   EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" | acc 71.20% | "));
+  (*status.mutable_evaluation_metric())["auc"] = 0.80255;
+  EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" | auc 0.8025 | "));
 }
 
 TEST(FormatProgressTest, NamesTheStragglerWhenItCostsMoreThanAFewPercent) {
