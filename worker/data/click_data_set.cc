@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<ClickDataSet>> ClickDataSet::Open(
   info.sample_shape = {kCriteoNumbers};
   info.classes = 2;
   info.vector_dims = reader.dims();
+  info.vector_names = reader.names();
   std::unique_ptr<ClickSource> source;
   if (job.data().has_criteo()) {
     TRIBUTARY_ASSIGN_OR_RETURN(

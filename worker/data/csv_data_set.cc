@@ -119,6 +119,7 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
   info.sample_shape = {train.features};
   info.classes = options.classes;
   info.vector_dims = train.reader.dims();
+  info.vector_names = train.reader.names();
   return std::unique_ptr<CsvDataSet>(
       new CsvDataSet(std::move(train), std::move(test), std::move(info),
                      DataFingerprint({train_bytes, test_bytes}),

@@ -51,6 +51,7 @@ absl::StatusOr<FeatureReader> FeatureReader::Create(const SparseSpec& spec,
     reader.dims_.push_back(table->dim());
     Feature feature;
     const std::string& name = from.has_name() ? from.name() : from.column();
+    reader.names_.push_back(name);
     feature.hash = FeatureHash(from.shared_keys() ? "" : name);
     if (!from.separator().empty()) feature.separator = from.separator()[0];
     feature.integer_keys = from.integer_keys();

@@ -37,6 +37,7 @@ class FeatureReader {
   size_t size() const { return features_.size(); }
   // Returns the dim of each feature's table.
   const std::vector<int64_t>& dims() const { return dims_; }
+  const std::vector<std::string>& names() const { return names_; }
   // Returns the indexes of the columns that the features use, in ascending
   // order.
   const std::vector<int64_t>& columns() const { return columns_; }
@@ -69,6 +70,7 @@ class FeatureReader {
 
   std::vector<Feature> features_;
   std::vector<int64_t> dims_;
+  std::vector<std::string> names_;
   std::vector<int64_t> columns_;
 };
 
