@@ -219,7 +219,7 @@ absl::Status ValidateFeature(const std::string& path,
                near.empty() ? "; declare it with sparse.table" : near);
 }
 
-absl::Status ValidateFeatures(const SparseSpec& sparse,
+absl::Status ValidateFeatureSpecs(const SparseSpec& sparse,
                               const std::vector<std::string>& tables) {
   if (sparse.feature().empty()) return Required("sparse.feature");
   if (sparse.feature_size() > kMaxFeatures) {
@@ -309,7 +309,7 @@ absl::Status ValidateSparse(const JobSpec& job) {
   const SparseSpec& sparse = job.sparse();
   std::vector<std::string> tables;
   TRIBUTARY_RETURN_IF_ERROR(ValidateTables(sparse, &tables));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateFeatures(sparse, tables));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateFeatureSpecs(sparse, tables));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("sparse.fixed_lag", sparse.fixed_lag(), 0, kMaxFixedLag));
   TRIBUTARY_RETURN_IF_ERROR(ValidateUse(job));

@@ -31,12 +31,12 @@ void ForEachKey(absl::Span<const uint64_t> keys, int64_t row_bytes,
       Search& search = ring[i % kRing];
       search.hash = KeyHash(keys[i]);
       search.bucket = bucket_of(search.hash);
-      search.bucket->rows.Prefetch(search.hash);
+      search.bucket->rows().Prefetch(search.hash);
     }
     if (const int64_t j = i - kAhead; j >= 0 && j < count) {
       const Search& search = ring[j % kRing];
       const auto* row = reinterpret_cast<const char*>(
-          search.bucket->rows.Candidate(search.hash));
+          search.bucket->rows().Candidate(search.hash));
       if (row != nullptr) {
         for (int64_t byte = 0; byte < row_bytes; byte += 64) {
           __builtin_prefetch(row + byte, /*rw=*/1);
@@ -70,7 +70,8 @@ SparseTable::SparseTable(const Options& options, RowRule rule)
               options.spec.memory_bytes()),
       bucket_of_(options.spec.buckets()) {
   for (const int bucket : buckets()) {
-    buckets_.push_back(std::make_unique<Bucket>(layout_.bytes(), &memory_));
+    buckets_.push_back(std::make_unique<TableBucket>(bucket, &options_.spec,
+                                                     layout_, &memory_));
     bucket_of_[bucket] = buckets_.back().get();
   }
 }
@@ -111,9 +112,9 @@ void SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
                              float* values) const {
   ForEachKey(
       keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
-      [&](int64_t place, uint64_t hash, const Bucket* bucket) {
+      [&](int64_t place, uint64_t hash, const TableBucket* bucket) {
         float* const to = values + place * layout_.dim;
-        const RowHeader* const row = bucket->rows.Find(keys[place], hash);
+        const RowHeader* const row = bucket->rows().Find(keys[place], hash);
         if (row == nullptr) {
           initial_.Write(keys[place], to);
         } else {
@@ -153,46 +154,6 @@ absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
   return absl::OkStatus();
 }
 
-bool SparseTable::Admit(uint64_t key, int64_t step, Bucket* bucket) {
-  const int64_t wanted = spec().admission().min_count();
-  if (wanted <= 1) return true;
-  const auto [found, added] = bucket->candidates.try_emplace(key);
-  BucketRows::Candidate& candidate = found->second;
-  candidate.key = key;
-  candidate.last_step = static_cast<uint32_t>(step);
-  if (++candidate.steps < wanted) return false;
-  bucket->candidates.erase(found);
-  return true;
-}
-
-RowHeader* SparseTable::Insert(uint64_t key, uint64_t hash, Bucket* bucket) {
-  RowHeader* const row = bucket->rows.Insert(key, hash);
-  if (row == nullptr) return nullptr;
-  std::fill_n(RowValues(row) + layout_.dim, layout_.state, 0.f);
-  return row;
-}
-
-absl::Status SparseTable::Full(const Bucket& bucket) const {
-  const std::string path = absl::StrCat("table '", spec().name(), "': ");
-  if (bucket.rows.size() >= RowBucket::kMaxRows) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, "a bucket has ", bucket.rows.size(),
-                     " rows; set more `buckets` in the job's sparse.table"));
-  }
-  if (spec().memory_bytes() > 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        path, "the rows of this server do not fit into memory_bytes (",
-        spec().memory_bytes(),
-        "); set a larger memory_bytes, a capacity, expiry or disk in the job's "
-        "sparse.table, or use more servers"));
-  }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(path,
-                   "no memory for more rows; set a capacity, expiry, or "
-                   "memory_bytes and disk in the job's sparse.table, or use "
-                   "more servers"));
-}
-
 absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
                                 const RowsUpdate& update) {
   const FlushDenormals flush;
@@ -212,16 +173,16 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
   ForEachKey(
       sum->keys, layout_.bytes(),
       [this](uint64_t hash) { return BucketOf(hash); },
-      [&](int64_t place, uint64_t hash, Bucket* bucket) {
+      [&](int64_t place, uint64_t hash, TableBucket* bucket) {
         const uint64_t key = sum->keys[place];
-        RowHeader* row = bucket->rows.Find(key, hash);
+        RowHeader* row = bucket->rows().Find(key, hash);
         if (row != nullptr) {
           before->Existed(place);
         } else {
-          if (!status.ok() || !Admit(key, step, bucket)) return;
-          row = Insert(key, hash, bucket);
+          if (!status.ok() || !bucket->Admit(key, step)) return;
+          row = bucket->Insert(key, hash);
           if (row == nullptr) {
-            status = Full(*bucket);
+            status = bucket->Full();
             return;
           }
           initial_.Write(key, RowValues(row));
@@ -232,7 +193,6 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
                     values, values + layout_.dim, before->values(place));
       });
   TRIBUTARY_RETURN_IF_ERROR(status);
-  RemoveOld(step, before.get());
   Advance(std::move(before));
   return absl::OkStatus();
 }
@@ -241,11 +201,11 @@ void SparseTable::Skip() {
   absl::MutexLock lock(&mu_);
   auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
                                              nullptr, layout_.dim);
-  RemoveOld(version_, before.get());
   Advance(std::move(before));
 }
 
 void SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
+  for (const auto& bucket : buckets_) bucket->RemoveOld(version_, before.get());
   before->Finish();
   before_.push_front(std::move(before));
   if (static_cast<int>(before_.size()) >= options_.versions) {
@@ -259,103 +219,37 @@ void SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
   ++version_;
 }
 
-void SparseTable::RemoveOld(int64_t step, RowsBefore* before) {
-  const int64_t unused = spec().expiry().unused_steps();
-  const int64_t buckets = spec().buckets();
-  const int64_t most =
-      spec().capacity() == 0 ? 0 : (spec().capacity() + buckets - 1) / buckets;
-  if (unused == 0 && most == 0) return;
-  std::vector<std::pair<uint32_t, uint64_t>> old;
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    Bucket* const bucket = buckets_[i].get();
-    const int64_t number =
-        options_.shard + static_cast<int64_t>(i) * options_.servers;
-    if (unused > 0 && (step + 1) % unused == number % unused) {
-      const auto expired = [&](int64_t last) { return last + unused <= step; };
-      old.clear();
-      bucket->rows.ForEach([&](const RowHeader* row) {
-        if (expired(row->last_step)) old.push_back({row->last_step, row->key});
-      });
-      for (const auto& [last, key] : old) RemoveRow(key, step, bucket, before);
-      for (auto next = bucket->candidates.begin();
-           next != bucket->candidates.end();) {
-        const auto candidate = next++;
-        if (!expired(candidate->second.last_step)) continue;
-        bucket->candidates.erase(candidate);
-      }
-    }
-    if (most > 0 && bucket->rows.size() > most) {
-      old.clear();
-      bucket->rows.ForEach([&](const RowHeader* row) {
-        old.push_back({row->last_step, row->key});
-      });
-      const int64_t surplus = bucket->rows.size() - (most - most / 8);
-      std::nth_element(old.begin(), old.begin() + surplus, old.end());
-      for (int64_t row = 0; row < surplus; ++row) {
-        RemoveRow(old[row].second, step, bucket, before);
-      }
-    }
-  }
-}
-
-void SparseTable::RemoveRow(uint64_t key, int64_t step, Bucket* bucket,
-                            RowsBefore* before) {
-  const uint64_t hash = KeyHash(key);
-  const RowHeader* const row = bucket->rows.Find(key, hash);
-  // `before` contains the rows of the step's gradients already.
-  if (row->last_step != step)
-    before->Add(key, /*existed=*/true, RowValues(row));
-  bucket->rows.Remove(key, hash);
-}
-
 SparseTable::Size SparseTable::size() const {
   absl::ReaderMutexLock lock(&mu_);
   Size size;
   size.bytes = memory_.bytes();
   for (const auto& bucket : buckets_) {
-    size.rows += bucket->rows.size();
-    size.bytes += bucket->rows.index_bytes();
+    size.rows += bucket->rows().size();
+    size.bytes += bucket->rows().index_bytes();
   }
   return size;
 }
 
-SparseTable::BucketRows SparseTable::CopyBucket(int bucket) const {
-  const Bucket* const from = bucket_of_[bucket];
-  BucketRows rows;
-  rows.bucket = bucket;
-  std::vector<const RowHeader*> all;
-  all.reserve(from->rows.size());
-  from->rows.ForEach([&](const RowHeader* row) { all.push_back(row); });
-  std::sort(all.begin(), all.end(), [](const RowHeader* a, const RowHeader* b) {
-    return a->key < b->key;
-  });
-  rows.keys.reserve(all.size());
-  rows.last_steps.reserve(all.size());
-  rows.values.reserve(all.size() * layout_.floats());
-  for (const RowHeader* const row : all) {
-    rows.keys.push_back(row->key);
-    rows.last_steps.push_back(row->last_step);
-    const float* const values = RowValues(row);
-    rows.values.insert(rows.values.end(), values, values + layout_.floats());
-  }
-  for (const auto& [key, candidate] : from->candidates) {
-    rows.candidates.push_back(candidate);
-  }
-  std::sort(rows.candidates.begin(), rows.candidates.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
-  return rows;
+BucketRows SparseTable::ReadBucket(int bucket) const {
+  absl::ReaderMutexLock lock(&mu_);
+  return bucket_of_[bucket]->Copy();
 }
 
-SparseTable::BucketRows SparseTable::ReadBucket(int bucket) const {
-  absl::ReaderMutexLock lock(&mu_);
-  return CopyBucket(bucket);
+absl::Status SparseTable::Restore(const BucketRows& rows) {
+  absl::MutexLock lock(&mu_);
+  if (rows.bucket < 0 || rows.bucket >= spec().buckets()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table '", spec().name(), "' has no bucket ", rows.bucket));
+  }
+  TableBucket* const bucket = bucket_of_[rows.bucket];
+  return bucket == nullptr ? absl::OkStatus() : bucket->Restore(rows);
 }
 
 SparseTable::Contents SparseTable::Read(int steps) const {
   absl::ReaderMutexLock lock(&mu_);
   Contents contents;
-  for (const int bucket : buckets()) {
-    contents.buckets.push_back(CopyBucket(bucket));
+  for (const auto& bucket : buckets_) {
+    contents.buckets.push_back(bucket->Copy());
   }
   const int ages = std::min(steps, static_cast<int>(before_.size()));
   for (int age = 1; age <= ages; ++age) {
@@ -369,43 +263,6 @@ SparseTable::Contents SparseTable::Read(int steps) const {
     });
   }
   return contents;
-}
-
-absl::Status SparseTable::Restore(const BucketRows& rows) {
-  absl::MutexLock lock(&mu_);
-  if (rows.bucket < 0 || rows.bucket >= spec().buckets()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table '", spec().name(), "' has no bucket ", rows.bucket));
-  }
-  Bucket* const bucket = bucket_of_[rows.bucket];
-  if (bucket == nullptr) return absl::OkStatus();
-  const auto check = [&](uint64_t key) {
-    const int expected = BucketOfHash(KeyHash(key), spec().buckets());
-    return expected == rows.bucket ? absl::OkStatus()
-                                   : absl::InvalidArgumentError(absl::StrCat(
-                                         "key ", key, " of table '",
-                                         spec().name(), "' belongs to bucket ",
-                                         expected, ", not to ", rows.bucket));
-  };
-  for (size_t i = 0; i < rows.keys.size(); ++i) {
-    const uint64_t key = rows.keys[i];
-    TRIBUTARY_RETURN_IF_ERROR(check(key));
-    const uint64_t hash = KeyHash(key);
-    if (bucket->rows.Find(key, hash) != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "key ", key, " of table '", spec().name(), "' has two rows"));
-    }
-    RowHeader* const row = Insert(key, hash, bucket);
-    if (row == nullptr) return Full(*bucket);
-    row->last_step = rows.last_steps[i];
-    std::copy_n(rows.values.data() + static_cast<int64_t>(i) * layout_.floats(),
-                layout_.floats(), RowValues(row));
-  }
-  for (const BucketRows::Candidate& candidate : rows.candidates) {
-    TRIBUTARY_RETURN_IF_ERROR(check(candidate.key));
-    bucket->candidates[candidate.key] = candidate;
-  }
-  return absl::OkStatus();
 }
 
 void SparseTable::Restore(const StepBefore& before) {

@@ -9,19 +9,18 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/sparse/initial_rows.h"
-#include "common/sparse/row_bucket.h"
 #include "common/sparse/row_gradients.h"
 #include "common/sparse/row_layout.h"
 #include "common/sparse/row_rule.h"
 #include "common/sparse/rows_before.h"
 #include "common/sparse/slab_memory.h"
+#include "common/sparse/table_bucket.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -99,22 +98,6 @@ class SparseTable {
   };
   Size size() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The rows of a bucket, as checkpoints contain them.
-  struct BucketRows {
-    // A key without a row that waits for admission; see AdmissionSpec.
-    struct Candidate {
-      uint64_t key = 0;
-      int64_t steps = 0;  // In how many steps the key has occurred.
-      uint32_t last_step = 0;
-    };
-    int bucket = 0;
-    // The keys of the rows, ascending, and the last steps whose gradient
-    // contained them.
-    std::vector<uint64_t> keys;
-    std::vector<uint32_t> last_steps;
-    std::vector<float> values;          // [rows, dim + state].
-    std::vector<Candidate> candidates;  // Ascending.
-  };
   // What the rows were before an earlier step changed them, as checkpoints
   // contain it.
   struct StepBefore {
@@ -142,41 +125,19 @@ class SparseTable {
   BucketRows ReadBucket(int bucket) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  struct Bucket {
-    Bucket(int64_t row_bytes, SlabMemory* memory) : rows(row_bytes, memory) {}
-
-    RowBucket rows;
-    // The candidates of AdmissionSpec.
-    absl::flat_hash_map<uint64_t, BucketRows::Candidate> candidates;
-  };
-
   SparseTable(const Options& options, RowRule rule);
 
   // Returns the bucket of the key with this hash; null if it belongs to another
   // server.
-  Bucket* BucketOf(uint64_t hash) const {
+  TableBucket* BucketOf(uint64_t hash) const {
     return bucket_of_[BucketOfHash(hash, options_.spec.buckets())];
   }
   // Writes the values of the newest version.
   void ReadNewest(absl::Span<const uint64_t> keys, float* values) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Returns whether `key`, which has no row, gets one in `step`.
-  bool Admit(uint64_t key, int64_t step, Bucket* bucket);
-  // Adds a row with state 0, whose values are not set. Returns null if it does
-  // not fit.
-  RowHeader* Insert(uint64_t key, uint64_t hash, Bucket* bucket)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  BucketRows CopyBucket(int bucket) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Removes the rows that expire in `step`, and those above the capacity.
-  void RemoveOld(int64_t step, RowsBefore* before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void RemoveRow(uint64_t key, int64_t step, Bucket* bucket, RowsBefore* before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends a step whose changes are in `before`.
+  // Ends a step whose changes are in `before`: removes old rows.
   void Advance(std::unique_ptr<RowsBefore> before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the error of a table that is full.
-  absl::Status Full(const Bucket& bucket) const;
 
   const Options options_;
   const RowRule rule_;
@@ -187,9 +148,9 @@ class SparseTable {
   int64_t version_ ABSL_GUARDED_BY(mu_);
   SlabMemory memory_ ABSL_GUARDED_BY(mu_);
   // This server's buckets, ascending; the objects are guarded by mu_.
-  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::unique_ptr<TableBucket>> buckets_;
   // By number; null for the buckets of other servers.
-  std::vector<Bucket*> bucket_of_;
+  std::vector<TableBucket*> bucket_of_;
   // Element i belongs to the step from version version_ - i - 1 to the next.
   std::deque<std::unique_ptr<RowsBefore>> before_ ABSL_GUARDED_BY(mu_);
   // A buffer for RowsBefore that is not in use, and how many floats it has.

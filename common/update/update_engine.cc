@@ -49,7 +49,23 @@ absl::StatusOr<std::unique_ptr<UpdateEngine>> UpdateEngine::Create(
       options, std::move(layout), pool, std::move(policy), std::move(optimizer),
       std::move(passes), std::move(on_sums)));
   if (options.job.has_sparse()) {
-    TRIBUTARY_RETURN_IF_ERROR(engine->CreateTables());
+    TableEngine::Options tables;
+    tables.job = options.job;
+    tables.steps = options.steps;
+    tables.shard = options.shard;
+    tables.servers = options.servers;
+    tables.first_version = options.first_version;
+    tables.awaits_norm = engine->traits_.updates_await_norm;
+    tables.check = [check = &engine->check_](const NodeSum& sum) {
+      return check->CheckStep("rows", sum);
+    };
+    tables.rates = &engine->rates_;
+    tables.on_failure = options.on_failure;
+    tables.on_sums = [sums = engine->sums_.get()](const StepSums& part) {
+      sums->Add(part);
+    };
+    TRIBUTARY_ASSIGN_OR_RETURN(engine->tables_,
+                               TableEngine::Create(std::move(tables), pool));
   }
   return engine;
 }
@@ -130,24 +146,6 @@ StepRunner::Options UpdateEngine::RunnerOptions(
   return options;
 }
 
-absl::Status UpdateEngine::CreateTables() {
-  TableEngine::Options options;
-  options.job = options_.job;
-  options.steps = options_.steps;
-  options.shard = options_.shard;
-  options.servers = options_.servers;
-  options.first_version = options_.first_version;
-  options.awaits_norm = traits_.updates_await_norm;
-  options.rates = &rates_;
-  options.on_failure = [this](const absl::Status& status) {
-    if (options_.on_failure) options_.on_failure(status);
-  };
-  options.on_sums = [this](const StepSums& sums) { sums_->Add(sums); };
-  TRIBUTARY_ASSIGN_OR_RETURN(tables_,
-                             TableEngine::Create(std::move(options), pool_));
-  return absl::OkStatus();
-}
-
 absl::Status UpdateEngine::CheckChunk(int chunk) const {
   if (dense_.Find(chunk) != nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -194,39 +192,22 @@ bool UpdateEngine::TakeSnapshot(int64_t version,
   return captured;
 }
 
-int64_t UpdateEngine::NewestPossibleStep() const {
-  int64_t newest = 0;
-  for (const auto& chunk : dense_.chunks()) {
-    newest = std::max(newest, chunk->version());
-  }
-  return newest + 1 + traits_.staleness;
-}
-
 void UpdateEngine::Revoke(int64_t incarnation) {
   revoked_.Add(incarnation);
   for (const auto& chunk : dense_.chunks()) chunk->DropFrom(incarnation);
   if (tables_ != nullptr) tables_->DropFrom(incarnation);
 }
 
-absl::Status UpdateEngine::AddRate(const NodeSum& sum) {
-  if (!sum.learning_rate.has_value()) return absl::OkStatus();
-  if (traits_.local_sgd) {
-    return absl::InvalidArgumentError(
-        "learning_rate in consistency mode local_steps");
-  }
-  return rates_.Add(sum.step, *sum.learning_rate);
-}
-
-absl::Status UpdateEngine::AddRows(NodeSum sum) {
-  TRIBUTARY_RETURN_IF_ERROR(check_.CheckStep("rows", sum));
-  TRIBUTARY_RETURN_IF_ERROR(AddRate(sum));
-  return tables_->AddContribution(std::move(sum));
-}
-
 absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
-  TRIBUTARY_RETURN_IF_ERROR(AddRate(sum));
+  if (sum.learning_rate.has_value()) {
+    if (traits_.local_sgd) {
+      return absl::InvalidArgumentError(
+          "learning_rate in consistency mode local_steps");
+    }
+    TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, *sum.learning_rate));
+  }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
@@ -262,6 +243,14 @@ absl::StatusOr<WeightsVersion> UpdateEngine::Read(int chunk, int64_t version,
                                                   WeightsForm form) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(chunk));
   return dense_.Find(chunk)->Read(version, form);
+}
+
+int64_t NewestPossibleStep(const UpdateEngine& engine) {
+  int64_t newest = 0;
+  for (const auto& chunk : engine.chunks().chunks()) {
+    newest = std::max(newest, chunk->version());
+  }
+  return newest + 1 + engine.traits().staleness;
 }
 
 }  // namespace tributary

@@ -168,11 +168,6 @@ class UpdateEngine {
   absl::Status CheckNotRevoked(int64_t incarnation) const {
     return revoked_.Check(incarnation);
   }
-  // Returns the newest step that a worker may have begun to compute. A worker
-  // that has received a version of one chunk may compute from it before this
-  // engine's chunks have it.
-  int64_t NewestPossibleStep() const;
-
   // Returns the number of chunks that have all gradients of a step and wait for
   // a thread of the pool. For metrics.
   int QueuedUpdates() const { return runner_.queued(); }
@@ -185,10 +180,6 @@ class UpdateEngine {
 
   // Returns the tables of the job; null if it has none.
   TableEngine* tables() const { return tables_.get(); }
-  // Adds a contribution to the tables, which must exist: its gradient is a
-  // RowSource with keys that TableEngine::CheckKeys accepts. Returns the errors
-  // of AddContribution.
-  absl::Status AddRows(NodeSum sum);
 
   // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
   // in order, the updates of jobs that clip gradients, skip nonfinite gradients
@@ -233,10 +224,6 @@ class UpdateEngine {
                SumsCallback on_sums);
 
   ChunkUpdater::Settings ChunkSettings();
-  // Creates tables_.
-  absl::Status CreateTables();
-  // Records the learning rate that a contribution states.
-  absl::Status AddRate(const NodeSum& sum);
   StepRunner::Options RunnerOptions(std::unique_ptr<ChunkPassGroup> passes,
                                     SumsCallback on_sums);
 
@@ -267,6 +254,11 @@ class UpdateEngine {
 
   absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
 };
+
+// Returns the newest step that a worker may have begun to compute. A worker
+// that has received a version of one chunk may compute from it before the
+// engine's chunks have it.
+int64_t NewestPossibleStep(const UpdateEngine& engine);
 
 }  // namespace tributary
 

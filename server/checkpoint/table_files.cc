@@ -45,7 +45,7 @@ absl::Status WriteHeader(const RecordHeader& header, DigestingFile* file) {
   return file->Append({reinterpret_cast<const char*>(&header), sizeof(header)});
 }
 
-absl::Status WriteRecord(uint32_t table, const SparseTable::BucketRows& rows,
+absl::Status WriteRecord(uint32_t table, const BucketRows& rows,
                          DigestingFile* file) {
   TRIBUTARY_RETURN_IF_ERROR(
       WriteHeader({table, static_cast<uint32_t>(rows.bucket), rows.keys.size(),
@@ -125,7 +125,7 @@ class RowsReader {
 };
 
 absl::Status ReadRows(const RecordHeader& header, const RowFloats& floats,
-                      RowsReader* reader, SparseTable::BucketRows* rows) {
+                      RowsReader* reader, BucketRows* rows) {
   rows->bucket = static_cast<int>(header.bucket);
   std::vector<CandidateRecord> candidates;
   TRIBUTARY_RETURN_IF_ERROR(reader->ReadAll(header.rows, &rows->keys));
@@ -149,7 +149,7 @@ absl::Status ReadBefore(const RecordHeader& header, const RowFloats& floats,
   return reader->ReadAll(header.rows * floats.values, &before->values);
 }
 
-absl::Status ReadFile(
+absl::Status ReadRecords(
     RowsReader* reader, const std::vector<RowFloats>& floats,
     const std::function<absl::Status(int, const TableRecord&)>& visit) {
   char magic[kMagic.size()];
@@ -175,7 +175,7 @@ absl::Status ReadFile(
     } else {
       TRIBUTARY_RETURN_IF_ERROR(
           ReadRows(header, floats[table], reader,
-                   &record.emplace<SparseTable::BucketRows>()));
+                   &record.emplace<BucketRows>()));
     }
     TRIBUTARY_RETURN_IF_ERROR(visit(static_cast<int>(table), record));
   }
@@ -217,7 +217,7 @@ absl::StatusOr<CheckpointFile> WriteTableFile(
   DigestingFile file(std::move(created), name);
   TRIBUTARY_RETURN_IF_ERROR(file.Append(kMagic));
   for (size_t table = 0; table < tables.size(); ++table) {
-    for (const SparseTable::BucketRows& rows : tables[table].buckets) {
+    for (const BucketRows& rows : tables[table].buckets) {
       TRIBUTARY_RETURN_IF_ERROR(
           WriteRecord(static_cast<uint32_t>(table), rows, &file));
     }
@@ -245,7 +245,7 @@ absl::Status ReadTableFiles(
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> file,
                                VerifiedFile::Open(folder, *facts));
     RowsReader reader(file.get(), facts->bytes());
-    TRIBUTARY_RETURN_IF_ERROR(ReadFile(&reader, floats, visit));
+    TRIBUTARY_RETURN_IF_ERROR(ReadRecords(&reader, floats, visit));
   }
   return absl::OkStatus();
 }

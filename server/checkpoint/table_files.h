@@ -26,7 +26,7 @@ absl::StatusOr<CheckpointFile> WriteTableFile(
 
 // A record of a file.
 using TableRecord =
-    std::variant<SparseTable::BucketRows, SparseTable::StepBefore>;
+    std::variant<BucketRows, SparseTable::StepBefore>;
 
 // Reads the records of the checkpoint in `folder`, whatever number of servers
 // has written it, and calls visit(table, record) for each, until it returns an

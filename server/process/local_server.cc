@@ -1,9 +1,7 @@
 #include "server/process/local_server.h"
 
-#include <map>
 #include <memory>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +12,7 @@
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/table_files.h"
+#include "server/process/engine_copy.h"
 
 namespace tributary {
 namespace {
@@ -44,31 +42,6 @@ void SetAccount(const UpdateEngine* engine, const JobSpec& job,
        engine != nullptr ? engine->layout().ElementsOf(engine->chunk_numbers())
                          : layout->arena_elements(),
        kWorkers, statistics->shared_bytes_received() > 0});
-}
-
-// Loads the tables' rows from a checkpoint.
-absl::Status RestoreTables(const std::string& folder,
-                           const CheckpointManifest& manifest,
-                           TableEngine* tables) {
-  // Earlier values are restored by age, and each file has its own.
-  std::map<std::pair<int, int>, std::vector<SparseTable::StepBefore>> before;
-  TRIBUTARY_RETURN_IF_ERROR(ReadTableFiles(
-      folder, manifest, tables->sparse(),
-      [&](int table, const TableRecord& record) {
-        if (const auto* const rows =
-                std::get_if<SparseTable::BucketRows>(&record)) {
-          return tables->table(table)->Restore(*rows);
-        }
-        const auto& step = std::get<SparseTable::StepBefore>(record);
-        before[{table, step.age}].push_back(step);
-        return absl::OkStatus();
-      }));
-  for (const auto& [key, steps] : before) {
-    for (const SparseTable::StepBefore& step : steps) {
-      tables->table(key.first)->Restore(step);
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -337,39 +310,14 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
   const int64_t version = order.version();
   // Copying takes time, so it does not run on the caller's thread.
   writer_->Run([this, from, version, folder = order.folder()] {
-    // Copies of the chunks and of the tables, which complete in any order.
-    struct Copies {
-      absl::Mutex mu;
-      Snapshot chunks;
-      std::vector<SparseTable::Contents> tables;
-      int missing = 1;
-    };
-    const auto copies = std::make_shared<Copies>();
-    const auto complete = [this, folder, version, copies] {
-      {
-        absl::MutexLock lock(&copies->mu);
-        if (--copies->missing > 0) return;
-      }
-      snapshots_.Report(version, SnapshotReport::TAKEN);
-      writer_->Run([this, folder, copies] {
-        snapshots_.Write(Files(), folder, copies->chunks, copies->tables);
-      });
-    };
-    TableEngine* const tables = from->tables();
-    if (tables != nullptr) copies->missing = 2;
-    bool taken =
-        from->TakeSnapshot(version, [copies, complete](Snapshot snapshot) {
-          copies->chunks = std::move(snapshot);
-          complete();
-        });
-    if (taken && tables != nullptr) {
-      taken = tables->Copy(
-          version,
-          [copies, complete](std::vector<SparseTable::Contents> contents) {
-            copies->tables = std::move(contents);
-            complete();
+    const bool taken =
+        CopyEngine(from, version, [this, folder, version](EngineCopy copy) {
+          snapshots_.Report(version, SnapshotReport::TAKEN);
+          writer_->Run([this, folder,
+                        copy = std::make_shared<EngineCopy>(std::move(copy))] {
+            snapshots_.Write(Files(), folder, copy->chunks, copy->tables);
           });
-    }
+        });
     if (!taken) snapshots_.Report(version, SnapshotReport::PASSED);
   });
   return absl::OkStatus();

@@ -77,17 +77,19 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
     return;
   }
   if (engine_->tables() == nullptr) return;
-  // Rows are sent before the weights with which the step's forward begins.
-  const int lag = engine_->job().sparse().fixed_lag();
-  rows_ = std::make_unique<RowRequests>(
-      engine_->tables(), WeightsEncoding(engine_->job().exchange()),
-      [this, lag](int64_t version, const Rows& rows, OutgoingPayload payload) {
-        counters_->bytes_sent += payload.bytes;
-        ServerMessage message;
-        *message.mutable_rows() = rows;
-        stream_->Send(message, std::move(payload),
-                      WritePriority(version + lag, /*chunk=*/0));
-      });
+  RowSession::Options rows;
+  rows.tables = engine_->tables();
+  rows.job = engine_->job();
+  rows.stream = stream_;
+  rows.id = id();
+  rows.bytes_sent = &counters_->bytes_sent;
+  rows.begin_sum = [this](int64_t step, int node) {
+    return BeginSum(step, node, /*chunk=*/0);
+  };
+  rows.priority = [](int64_t version) {
+    return WritePriority(version, /*chunk=*/0);
+  };
+  rows_ = std::make_unique<RowSession>(std::move(rows));
 }
 
 void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
@@ -152,10 +154,7 @@ void ExchangeSession::OnMessage(const WorkerMessage& message,
 }
 
 void ExchangeSession::OnGone() {
-  if (rows_ != nullptr) {
-    rows_->Close();
-    engine_->tables()->RemoveListener(id());
-  }
+  if (rows_ != nullptr) rows_->Close();
   if (subscribed_) engine_->Unsubscribe(this);
 }
 
@@ -229,9 +228,11 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
     case WorkerMessage::kFetch:
       return OnFetch(message.fetch());
     case WorkerMessage::kRowsRequest:
-      return OnRowsRequest(message.rows_request(), payload);
     case WorkerMessage::kRowContribution:
-      return OnRowContribution(message.row_contribution(), payload);
+      return rows_ == nullptr ? absl::InvalidArgumentError(
+                                    "a message about rows in a job without "
+                                    "tables")
+                              : rows_->Handle(message, payload);
     case WorkerMessage::kHello:
     case WorkerMessage::MESSAGE_NOT_SET:
       break;
@@ -271,56 +272,35 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
                          std::make_shared<ReceivedGradient>(std::move(floats)));
 }
 
-template <typename Message>
-absl::StatusOr<NodeSum> ExchangeSession::SumOf(const Message& c, int chunk) {
+absl::StatusOr<NodeSum> ExchangeSession::BeginSum(int64_t step, int node,
+                                                  int chunk) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
   if (served_.weights.secrets != nullptr && !engine_->traits().whole_batches) {
     TRIBUTARY_RETURN_IF_ERROR(assignments_.Check(
-        c.step(), c.node(),
-        static_cast<int>(engine_->job().batch().micro_batches()), chunk));
+        step, node, static_cast<int>(engine_->job().batch().micro_batches()),
+        chunk));
   }
-  arrivals_->Add(c.step(), incarnation_);
+  arrivals_->Add(step, incarnation_);
   NodeSum sum;
-  sum.step = c.step();
-  sum.node = c.node();
-  sum.sample_count = c.weight();
+  sum.step = step;
+  sum.node = node;
   sum.contributor = incarnation_;
-  if (c.has_learning_rate()) sum.learning_rate = c.learning_rate();
   sum.sender = id();
   return sum;
 }
 
 absl::Status ExchangeSession::AddContribution(
     const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
-  TRIBUTARY_ASSIGN_OR_RETURN(NodeSum sum, SumOf(c, c.chunk()));
+  TRIBUTARY_ASSIGN_OR_RETURN(NodeSum sum,
+                             BeginSum(c.step(), c.node(), c.chunk()));
   sum.gradient = std::move(gradient);
+  sum.sample_count = c.weight();
   sum.loss_sum = c.has_loss_sum() || c.weight() == 0 ? LossSum(c.loss_sum())
                                                      : LossSum::Unknown();
   sum.base_version = c.base_version();
   sum.gradient_norm = c.gradient_norm();
+  if (c.has_learning_rate()) sum.learning_rate = c.learning_rate();
   return engine_->AddContribution(c.chunk(), std::move(sum));
-}
-
-absl::Status ExchangeSession::OnRowsRequest(const RowsRequest& request,
-                                            const ReceivedPayload& payload) {
-  if (rows_ == nullptr) {
-    return absl::InvalidArgumentError("RowsRequest in a job without tables");
-  }
-  return rows_->OnRequest(request, payload);
-}
-
-absl::Status ExchangeSession::OnRowContribution(
-    const RowContribution& c, const ReceivedPayload& payload) {
-  if (rows_ == nullptr) {
-    return absl::InvalidArgumentError(
-        "RowContribution in a job without tables");
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
-                             rows_->OnContribution(c, payload));
-  if (gradient == nullptr) return absl::OkStatus();
-  TRIBUTARY_ASSIGN_OR_RETURN(NodeSum sum, SumOf(c, /*chunk=*/0));
-  sum.gradient = std::move(gradient);
-  return engine_->AddRows(std::move(sum));
 }
 
 absl::Status ExchangeSession::OnContributionsInMemory(
@@ -389,15 +369,12 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
     memory_.AgreeOnDevice(hello.device_arenas(), welcome.mutable_welcome());
   }
   stream_->Send(welcome, /*priority=*/-1);
-  if (rows_ != nullptr) {
-    engine_->tables()->AddListener(id(), [this](int64_t version) {
-      ServerMessage message;
-      message.mutable_tables_complete()->set_version(version);
-      stream_->Send(message, /*priority=*/-1);
-    });
-  }
+  if (rows_ != nullptr) rows_->Begin();
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
-  if (!memory_.shared()) Subscribe(MemoryPlace::kHost);
+  if (!memory_.shared()) {
+    subscribed_ = true;
+    engine_->Subscribe(this, MemoryPlace::kHost, chunks_);
+  }
   return absl::OkStatus();
 }
 
@@ -410,7 +387,7 @@ absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
         assigned.chunk_begin(), " to ", assigned.chunk_end(),
         ") are assigned to the worker: copy the fields of its Deal"));
   }
-  assignments_.Add(assigned, engine_->NewestPossibleStep());
+  assignments_.Add(assigned, NewestPossibleStep(*engine_));
   return absl::OkStatus();
 }
 
@@ -418,12 +395,15 @@ absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
   if (subscribed_ || (answer.device_mapped() && !memory_.on_device())) {
     return absl::FailedPreconditionError("MemoryAnswer without an offer");
   }
+  subscribed_ = true;
   if (answer.device_mapped()) {
-    Subscribe(MemoryPlace::kDevice);
+    engine_->Subscribe(this, MemoryPlace::kDevice, chunks_);
     return absl::OkStatus();
   }
   memory_.LeaveDevice();
-  Subscribe(answer.mapped() ? MemoryPlace::kShared : MemoryPlace::kHost);
+  engine_->Subscribe(
+      this, answer.mapped() ? MemoryPlace::kShared : MemoryPlace::kHost,
+      chunks_);
   return absl::OkStatus();
 }
 
@@ -444,11 +424,6 @@ absl::Status ExchangeSession::OnFetch(const Fetch& fetch) {
     SendWhole(fetch.version(), chunk, weights->values);
   }
   return absl::OkStatus();
-}
-
-void ExchangeSession::Subscribe(MemoryPlace place) {
-  subscribed_ = true;
-  engine_->Subscribe(this, place, chunks_);
 }
 
 }  // namespace tributary

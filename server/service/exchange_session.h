@@ -25,7 +25,7 @@
 #include "server/membership/member_secrets.h"
 #include "server/progress/step_arrivals.h"
 #include "server/service/fetch_requests.h"
-#include "server/service/row_requests.h"
+#include "server/service/row_session.h"
 #include "server/service/shown_assignments.h"
 #include "server/service/weights_service.h"
 #include "server/service/worker_memory.h"
@@ -110,7 +110,6 @@ class ExchangeSession final
   absl::Status OnAssigned(const Assigned& assigned);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
   absl::Status OnFetch(const Fetch& fetch);
-  void Subscribe(MemoryPlace place);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
                                          ReceivedPayload payload);
   absl::Status AddInitial(const Initial& initial, ReceivedPayload payload);
@@ -118,14 +117,9 @@ class ExchangeSession final
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient);
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message);
-  absl::Status OnRowsRequest(const RowsRequest& request,
-                             const ReceivedPayload& payload);
-  absl::Status OnRowContribution(const RowContribution& c,
-                                 const ReceivedPayload& payload);
-  // Checks that the node is assigned to the worker, and returns the fields of a
-  // contribution that chunks and rows have in common.
-  template <typename Message>
-  absl::StatusOr<NodeSum> SumOf(const Message& c, int chunk);
+  // Begins a contribution with what identifies the worker. Returns an error if
+  // the node or the chunk is not assigned to it.
+  absl::StatusOr<NodeSum> BeginSum(int64_t step, int node, int chunk);
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
@@ -166,7 +160,7 @@ class ExchangeSession final
   // Null unless the worker fetches weights.
   std::unique_ptr<FetchRequests> requests_;
   // Null in jobs without tables.
-  std::unique_ptr<RowRequests> rows_;
+  std::unique_ptr<RowSession> rows_;
   WorkerMemory memory_;
 
   absl::Mutex in_place_mu_;

@@ -54,8 +54,11 @@ class TableEngine {
     int64_t first_version = 0;
     // True if updates wait for SetGradientNorm.
     bool awaits_norm = false;
-    // The learning rates that workers have stated. Must outlive the engine.
-    const StatedRates* rates = nullptr;
+    // Returns the error of a contribution whose step, node or sample count is
+    // wrong. If null, they are not checked.
+    std::function<absl::Status(const NodeSum&)> check;
+    // The learning rates that workers state. Must outlive the engine.
+    StatedRates* rates = nullptr;
     // Called at most once, on any thread, with no lock held, if the rows do not
     // fit into memory. The engine then makes no progress.
     std::function<void(const absl::Status&)> on_failure;
@@ -77,10 +80,10 @@ class TableEngine {
   // as tables, or for keys that SparseTable::CheckKeys refuses.
   absl::Status CheckKeys(const TableKeys& keys) const;
 
-  // Adds a contribution, whose `gradient` is a RowSource with valid keys and
-  // whose step, node and sample count were checked. Drops it if it is not
-  // needed any more. Returns FailedPrecondition for a step that its sender
-  // cannot have reached.
+  // Adds a contribution, whose `gradient` is a RowSource with valid keys. Drops
+  // it if it is not needed any more. Returns InvalidArgument, or
+  // FailedPrecondition for a step that its sender cannot have reached, for a
+  // contribution that no correct worker sends.
   absl::Status AddContribution(NodeSum sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Drops the contributions of this worker to steps that are not complete.
   void DropFrom(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);

@@ -15,7 +15,7 @@ namespace {
 constexpr char kTable[] =
     "name: 't' dim: 16 row_wise_adagrad { learning_rate: 0.01 }";
 
-JobSpec Dlrm() {
+JobSpec DlrmWithTables() {
   JobSpec job = Mlp();
   EXPECT_EQ(SetField(&job,
                      "model={dlrm { bottom: 8 top: 8 } loss: "
@@ -32,7 +32,7 @@ JobSpec Dlrm() {
 
 TEST(SparseJobTest, AcceptsGoodJobs) {
   ExpectAccepted(
-      Dlrm,
+      DlrmWithTables,
       {"",
        "sparse.fixed_lag=8",
        "sparse.table[0].dim=4096",
@@ -70,20 +70,20 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
         "memory_bytes=-1", "disk=", "name=a/b"}) {
     const std::string field =
         std::string(assignment).substr(0, std::string(assignment).find('='));
-    ExpectRefused({{Dlrm, path + assignment, path + field}});
+    ExpectRefused({{DlrmWithTables, path + assignment, path + field}});
   }
   ExpectRefused({
-      {Dlrm, "sparse.table[0].sgd={learning_rate: 1}",
+      {DlrmWithTables, "sparse.table[0].sgd={learning_rate: 1}",
        "sparse.table[0].sgd.momentum: 0.9 "},
-      {Dlrm, "sparse.table[0].row_wise_adagrad={learning_rate: -1}",
+      {DlrmWithTables, "sparse.table[0].row_wise_adagrad={learning_rate: -1}",
        "sparse.table[0].row_wise_adagrad.learning_rate: -1 "},
-      {Dlrm, "sparse.table[0].disk=rows",
+      {DlrmWithTables, "sparse.table[0].disk=rows",
        "sparse.table[0].memory_bytes: is required "},
-      {Dlrm, "sparse.table[0]={name: 't' dim: 3}",
+      {DlrmWithTables, "sparse.table[0]={name: 't' dim: 3}",
        "sparse.table[0]: has no update rule"},
-      {Dlrm, "sparse.table[0]={name: 't'}", "sparse.table[0].dim: "},
-      {Dlrm, "sparse.table[0]={}", "sparse.table[0].name: "},
-      {Dlrm, absl::StrCat("sparse.table[1]={", kTable, "}"),
+      {DlrmWithTables, "sparse.table[0]={name: 't'}", "sparse.table[0].dim: "},
+      {DlrmWithTables, "sparse.table[0]={}", "sparse.table[0].name: "},
+      {DlrmWithTables, absl::StrCat("sparse.table[1]={", kTable, "}"),
        "sparse.table[1].name: \"t\" "},
   });
 }
@@ -118,7 +118,7 @@ TEST(SparseJobTest, NamesTheFieldOfAFeature) {
        ".integer_keys: "},
   };
   for (const auto& test : kCases) {
-    ExpectRefused({{Dlrm, absl::StrCat(path, "={", test.feature, "}"),
+    ExpectRefused({{DlrmWithTables, absl::StrCat(path, "={", test.feature, "}"),
                     absl::StrCat(path, test.message)}});
   }
 }
@@ -126,29 +126,29 @@ TEST(SparseJobTest, NamesTheFieldOfAFeature) {
 TEST(SparseJobTest, NamesWhatDoesNotWorkWithTables) {
   const std::string consistency = "exchange.parameter_server.consistency";
   ExpectRefused({
-      {Dlrm, "sparse={}", "sparse.table: "},
-      {Dlrm, absl::StrCat("sparse={table {", kTable, "}}"), "sparse.feature: "},
-      {Dlrm, "sparse.fixed_lag=9", "sparse.fixed_lag: 9 "},
-      {Dlrm, "sparse.fixed_lag=1; " + consistency + "={asynchronous {}}",
+      {DlrmWithTables, "sparse={}", "sparse.table: "},
+      {DlrmWithTables, absl::StrCat("sparse={table {", kTable, "}}"), "sparse.feature: "},
+      {DlrmWithTables, "sparse.fixed_lag=9", "sparse.fixed_lag: 9 "},
+      {DlrmWithTables, "sparse.fixed_lag=1; " + consistency + "={asynchronous {}}",
        "sparse.fixed_lag: 1 "},
-      {Dlrm, "exchange={all_reduce {}}", "exchange.all_reduce: "},
-      {Dlrm, consistency + "={local_steps { inner_steps: 2 }}",
+      {DlrmWithTables, "exchange={all_reduce {}}", "exchange.all_reduce: "},
+      {DlrmWithTables, consistency + "={local_steps { inner_steps: 2 }}",
        consistency + ".local_steps: "},
-      {Dlrm, consistency + "={stale_synchronous { staleness: 1 }}",
+      {DlrmWithTables, consistency + "={stale_synchronous { staleness: 1 }}",
        consistency + ".stale_synchronous: "},
-      {Dlrm, "exchange.compression={eight_bit {}}", "exchange.compression: "},
-      {Dlrm, "parallel.sharded_weights=true", "parallel.sharded_weights: "},
-      {Dlrm, "parallel.pipeline={stages: 2}", "parallel.pipeline: "},
-      {Dlrm, "recovery.journal=true", "recovery.journal: "},
-      {Dlrm, "model={mlp {}}", "sparse: model.mlp "},
-      {Dlrm, "data={idx {directory: 'd'}}; model={external {name: 'n'}}",
+      {DlrmWithTables, "exchange.compression={eight_bit {}}", "exchange.compression: "},
+      {DlrmWithTables, "parallel.sharded_weights=true", "parallel.sharded_weights: "},
+      {DlrmWithTables, "parallel.pipeline={stages: 2}", "parallel.pipeline: "},
+      {DlrmWithTables, "recovery.journal=true", "recovery.journal: "},
+      {DlrmWithTables, "model={mlp {}}", "sparse: model.mlp "},
+      {DlrmWithTables, "data={idx {directory: 'd'}}; model={external {name: 'n'}}",
        "data: "},
   });
 }
 
 TEST(SparseJobTest, ModelsThatReadTablesNeedThem) {
   for (const char* model : {"dlrm", "deepfm", "dcn_v2", "wide_and_deep"}) {
-    JobSpec job = Apply(Dlrm, absl::StrCat("model={", model,
+    JobSpec job = Apply(DlrmWithTables, absl::StrCat("model={", model,
                                            " {} loss: BINARY_CROSS_ENTROPY}"));
     job.clear_sparse();
     EXPECT_EQ(ValidateJob(job).code(), absl::StatusCode::kInvalidArgument)
@@ -158,22 +158,22 @@ TEST(SparseJobTest, ModelsThatReadTablesNeedThem) {
 
 TEST(SparseJobTest, NamesTheFieldOfTheData) {
   ExpectRefused({
-      {Dlrm, "data={criteo {}}", "data.criteo.train: "},
-      {Dlrm, "data={criteo {train: 'a' train: ''}}", "data.criteo.train[1]: "},
-      {Dlrm, "data={criteo {train: 'a' test: ''}}", "data.criteo.test[0]: "},
-      {Dlrm, "data.clicks.samples=0", "data.clicks.samples: 0 "},
-      {Dlrm, "data.clicks.evaluation_samples=-1",
+      {DlrmWithTables, "data={criteo {}}", "data.criteo.train: "},
+      {DlrmWithTables, "data={criteo {train: 'a' train: ''}}", "data.criteo.train[1]: "},
+      {DlrmWithTables, "data={criteo {train: 'a' test: ''}}", "data.criteo.test[0]: "},
+      {DlrmWithTables, "data.clicks.samples=0", "data.clicks.samples: 0 "},
+      {DlrmWithTables, "data.clicks.evaluation_samples=-1",
        "data.clicks.evaluation_samples: -1 "},
-      {Dlrm, "data.clicks.scale=0", "data.clicks.scale: 0 "},
-      {Dlrm, "data.clicks.scale=1.5", "data.clicks.scale: 1.5 "},
-      {Dlrm, "data.clicks.exponent=-1", "data.clicks.exponent: -1 "},
-      {Dlrm, "data.clicks.exponent=4.5", "data.clicks.exponent: 4.5 "},
-      {Dlrm, "data={csv {train: 'a' classes: 2}}", "data.csv.classes: "},
-      {Dlrm, "data={csv {train: 'a' delimiter: '\\n'}}",
+      {DlrmWithTables, "data.clicks.scale=0", "data.clicks.scale: 0 "},
+      {DlrmWithTables, "data.clicks.scale=1.5", "data.clicks.scale: 1.5 "},
+      {DlrmWithTables, "data.clicks.exponent=-1", "data.clicks.exponent: -1 "},
+      {DlrmWithTables, "data.clicks.exponent=4.5", "data.clicks.exponent: 4.5 "},
+      {DlrmWithTables, "data={csv {train: 'a' classes: 2}}", "data.csv.classes: "},
+      {DlrmWithTables, "data={csv {train: 'a' delimiter: '\\n'}}",
        "data.csv.delimiter: "},
-      {Dlrm, "data={csv {train: 'a' delimiter: '\\0'}}",
+      {DlrmWithTables, "data={csv {train: 'a' delimiter: '\\0'}}",
        "data.csv.delimiter: "},
-      {Dlrm, "data={csv {train: 'a' ignored_column: -1}}",
+      {DlrmWithTables, "data={csv {train: 'a' ignored_column: -1}}",
        "data.csv.ignored_column: -1 "},
       {Gpt, "data={clicks {}}", "data: model.gpt "},
       {Cnn, "data={criteo {train: 'a'}}", "data: model.cnn "},
@@ -181,11 +181,11 @@ TEST(SparseJobTest, NamesTheFieldOfTheData) {
 }
 
 TEST(SparseJobTest, ResolvesInitialValuesAndNames) {
-  const JobSpec job = ResolveJob(Dlrm());
+  const JobSpec job = ResolveJob(DlrmWithTables());
   EXPECT_EQ(job.sparse().table(0).uniform(), 0.25);
   EXPECT_EQ(job.sparse().feature(0).name(), "C1");
   const JobSpec normal = ResolveJob(
-      Apply(Dlrm, "sparse.table[0].normal=0.5; sparse.feature[0].name=a"));
+      Apply(DlrmWithTables, "sparse.table[0].normal=0.5; sparse.feature[0].name=a"));
   EXPECT_FALSE(normal.sparse().table(0).has_uniform());
   EXPECT_EQ(normal.sparse().feature(0).name(), "a");
 }

@@ -82,7 +82,7 @@ class ReferenceTable {
   }
 
   // Compares the rows of a bucket.
-  void Check(const SparseTable::BucketRows& rows) const {
+  void Check(const BucketRows& rows) const {
     const Bucket& bucket = buckets_[rows.bucket];
     std::vector<uint64_t> keys;
     std::vector<float> values;
@@ -314,7 +314,7 @@ TEST_P(SparseTableTest, ContentsRestoreTheTableWithOtherServers) {
     for (int shard = 0; shard < servers; ++shard) {
       const auto part = MakeTable(spec_, shard, servers, kVersions, kSteps);
       for (const SparseTable::Contents& from : contents) {
-        for (const SparseTable::BucketRows& rows : from.buckets) {
+        for (const BucketRows& rows : from.buckets) {
           ASSERT_TRUE(part->Restore(rows).ok());
         }
       }
@@ -378,7 +378,7 @@ TEST(SparseTableErrorTest, RefusesKeysThatAreNotItsOwn) {
   EXPECT_EQ(code({own[1], own[0]}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(code({own[0], own[0]}), absl::StatusCode::kInvalidArgument);
 
-  SparseTable::BucketRows rows;
+  BucketRows rows;
   rows.bucket = 0;
   rows.keys = {other[0]};
   rows.last_steps = {0};

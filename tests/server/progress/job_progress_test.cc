@@ -228,9 +228,9 @@ TEST_F(JobProgressTest, SkippedStepsChangeNeitherLossNorNorm) {
   const auto place = progress.TakeNonfinite();
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->step, 1);
-  EXPECT_EQ(place->place.chunk(), 2);
-  EXPECT_EQ(place->place.element(), 12);
-  EXPECT_EQ(place->place.contributor(), 7);
+  EXPECT_EQ(place->place->chunk(), 2);
+  EXPECT_EQ(place->place->element(), 12);
+  EXPECT_EQ(place->place->contributor(), 7);
   EXPECT_FALSE(progress.TakeNonfinite().has_value());
   EXPECT_EQ(progress.Totals().skipped_steps, 1);
   EXPECT_EQ(progress.Totals().loss, 2);

@@ -16,7 +16,7 @@
 #include "common/sparse/row_gradients.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_payload.h"
-#include "common/stream/row_messages.h"
+#include "common/stream/pack_rows.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/exchange/row_exchange.h"

@@ -229,6 +229,7 @@ TEST_F(TableEngineTest, ReadsWaitForTheirVersion) {
   absl::Status status;
   engine->Read(0, keys,
                [&](absl::StatusOr<Buffer> read) { status = read.status(); });
+  pool_.RunAll();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
 }
 

@@ -1,4 +1,4 @@
-#include "common/stream/row_messages.h"
+#include "common/stream/pack_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ std::vector<Part> Pack(const TableGradients& rows, const RowDims& dims,
   return parts;
 }
 
-TEST(RowMessagesTest, ContributionsArriveAsTheyWere) {
+TEST(PackRowsTest, ContributionsArriveAsTheyWere) {
   // The second table takes several parts, and the third shares the last of
   // them.
   const RowDims dims = {2, 16, 1};
@@ -100,7 +100,7 @@ TEST(RowMessagesTest, ContributionsArriveAsTheyWere) {
   }
 }
 
-TEST(RowMessagesTest, RequestsAndAnswersArriveAsTheyWere) {
+TEST(PackRowsTest, RequestsAndAnswersArriveAsTheyWere) {
   const RowDims dims = {3, 1};
   const TableKeys keys = {{5, 1000, uint64_t{1} << 63}, {}};
   RowsRequest request;
@@ -146,7 +146,7 @@ TEST(RowMessagesTest, RequestsAndAnswersArriveAsTheyWere) {
   EXPECT_EQ(next, kMany);
 }
 
-TEST(RowMessagesTest, RefusesMalformedMessages) {
+TEST(PackRowsTest, RefusesMalformedMessages) {
   const RowDims dims = {2, 3};
   const TableGradients rows = {Gradients(4, 2, 0), Gradients(1, 3, 0)};
   const Part good = Pack(rows, dims, FLOAT32).at(0);

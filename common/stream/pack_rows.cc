@@ -1,4 +1,4 @@
-#include "common/stream/row_messages.h"
+#include "common/stream/pack_rows.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // The messages that carry rows of tables; see "Tables" in proto/PROTOCOL.md.
-#ifndef TRIBUTARY_COMMON_STREAM_ROW_MESSAGES_H_
-#define TRIBUTARY_COMMON_STREAM_ROW_MESSAGES_H_
+#ifndef TRIBUTARY_COMMON_STREAM_PACK_ROWS_H_
+#define TRIBUTARY_COMMON_STREAM_PACK_ROWS_H_
 
 #include <cstdint>
 #include <functional>
@@ -71,4 +71,4 @@ class ContributionParts {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_STREAM_ROW_MESSAGES_H_
+#endif  // TRIBUTARY_COMMON_STREAM_PACK_ROWS_H_

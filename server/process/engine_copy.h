@@ -1,0 +1,39 @@
+// Copies of what a server holds, for checkpoints.
+#ifndef TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_
+#define TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/parameters/snapshot.h"
+#include "common/sparse/sparse_table.h"
+#include "common/update/tables/table_engine.h"
+#include "common/update/update_engine.h"
+#include "proto/checkpoint.pb.h"
+
+namespace tributary {
+
+// The chunks and the tables of a server in one version.
+struct EngineCopy {
+  Snapshot chunks;
+  std::vector<SparseTable::Contents> tables;  // Empty in jobs without tables.
+};
+
+// Copies the chunks and the tables as soon as they have the version, and then
+// calls `done` once, on any thread. Returns false, and does not call `done`, if
+// the version has passed; see UpdateEngine::TakeSnapshot and TableEngine::Copy.
+bool CopyEngine(UpdateEngine* engine, int64_t version,
+                std::function<void(EngineCopy)> done);
+
+// Loads the tables' rows from a checkpoint.
+// Returns the errors of ReadTableFiles and SparseTable::Restore.
+absl::Status RestoreTables(const std::string& folder,
+                           const CheckpointManifest& manifest,
+                           TableEngine* tables);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_

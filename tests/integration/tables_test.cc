@@ -1,0 +1,150 @@
+// Jobs with tables have the same bits for any number of workers and servers,
+// also when a worker is lost.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job.h"
+#include "gtest/gtest.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/table_files.h"
+#include "tests/support/local_cluster.h"
+
+namespace tributary {
+namespace {
+
+// Rows are admitted late, expire, and are removed for want of space; one
+// feature has a table of its own.
+JobSpec ClickJob(int fixed_lag) {
+  const absl::StatusOr<JobSpec> job = ParseJob(absl::StrCat(R"(
+        model { dlrm { bottom: 8 top: 16 } }
+        data { clicks { samples: 4000 evaluation_samples: 300 scale: 0.0005 } }
+        batch { global: 64 micro_batches: 8 }
+        optimizer { adam { learning_rate: 0.01 } }
+        steps: 40
+        clip_norm: 0.05
+        exchange { parameter_server { chunk_bytes: 4096 } }
+        sparse {
+          fixed_lag: )",
+                                                            fixed_lag, R"(
+          table {
+            name: "ids" dim: 4 buckets: 6
+            row_wise_adagrad { learning_rate: 0.05 }
+            admission { min_count: 2 }
+            expiry { unused_steps: 5 }
+          }
+          table {
+            name: "others" dim: 4 buckets: 3 capacity: 200
+            adam { learning_rate: 0.01 }
+          }
+          feature { column: "C1" table: "ids" }
+          feature { column: "C3" table: "ids" pooling: MEAN }
+          feature { column: "C4" table: "others" pooling: NONE }
+        })"),
+                                               "tables");
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.value_or(JobSpec());
+}
+
+class TablesTest : public testing::TestWithParam<int> {
+ protected:
+  // The rows of each table: keys, and their values and state.
+  using Rows = std::map<std::pair<int, uint64_t>, std::vector<float>>;
+  struct Result {
+    std::string digest;
+    double evaluation_loss = 0;
+    double auc = 0;
+    Rows rows;
+
+    bool operator==(const Result& other) const {
+      return digest == other.digest &&
+             evaluation_loss == other.evaluation_loss && auc == other.auc &&
+             rows == other.rows;
+    }
+  };
+
+  TablesTest() : job_(ClickJob(GetParam())) {}
+
+  std::string Directory() {
+    const std::string path =
+        absl::StrCat(testing::TempDir(), "/tables-", GetParam(), "-", ++runs_);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
+    return path;
+  }
+
+  Rows RowsOf(const std::string& run) {
+    const auto checkpoints = ListCheckpoints(CheckpointsFolder(run));
+    EXPECT_TRUE(checkpoints.ok() && !checkpoints->empty());
+    const std::string folder = checkpoints->front().path;
+    const CheckpointManifest manifest = ReadManifest(folder).value();
+    Rows rows;
+    const absl::Status status = ReadTableFiles(
+        folder, manifest, JobOf(manifest).sparse(),
+        [&](int table, const TableRecord& record) {
+          const auto* const bucket =
+              std::get_if<BucketRows>(&record);
+          if (bucket == nullptr) return absl::OkStatus();
+          const size_t floats = bucket->keys.empty() ? 0
+                                                     : bucket->values.size() /
+                                                           bucket->keys.size();
+          for (size_t row = 0; row < bucket->keys.size(); ++row) {
+            const auto begin = bucket->values.begin() + row * floats;
+            rows[{table, bucket->keys[row]}].assign(begin, begin + floats);
+          }
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(status.ok()) << status;
+    return rows;
+  }
+
+  Result ResultOf(LocalCluster* cluster, const std::string& run) {
+    EXPECT_EQ(cluster->Await(), absl::OkStatus());
+    const nlohmann::json summary = cluster->Summary();
+    EXPECT_FALSE(summary.value("weights_sha256", "").empty());
+    return {summary.value("weights_sha256", "none"),
+            summary["evaluation"].value("loss", -1.0),
+            summary["evaluation"].value("auc", -1.0), RowsOf(run)};
+  }
+
+  Result Run(int workers, int servers) {
+    const std::string run = Directory();
+    LocalCluster cluster(job_, servers, workers, run);
+    for (int i = 0; i < workers; ++i) cluster.StartWorker();
+    return ResultOf(&cluster, run);
+  }
+
+  JobSpec job_;
+  int runs_ = 0;
+};
+
+TEST_P(TablesTest, AnyNumberOfProcessesGivesTheSameBits) {
+  const Result one = Run(/*workers=*/1, /*servers=*/1);
+  EXPECT_GT(one.rows.size(), 100u);
+  EXPECT_LE(one.rows.size(), 1000u);
+  EXPECT_TRUE(Run(/*workers=*/2, /*servers=*/1) == one);
+  job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/3) == one);
+}
+
+TEST_P(TablesTest, ALostWorkerCostsNoBits) {
+  job_.set_steps(80);
+  const Result whole = Run(/*workers=*/1, /*servers=*/1);
+  const std::string run = Directory();
+  LocalCluster cluster(job_, /*servers=*/2, /*workers=*/2, run);
+  for (int i = 0; i < 2; ++i) cluster.StartWorkerOfRank(i);
+  cluster.AwaitStep(10);
+  cluster.KillWorker(0);
+  cluster.AwaitStep(20);
+  cluster.StartWorker();
+  EXPECT_TRUE(ResultOf(&cluster, run) == whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lags, TablesTest, testing::Values(0, 1));
+
+}  // namespace
+}  // namespace tributary
