@@ -96,8 +96,8 @@ absl::StatusOr<TrainedModel::Evaluation> TrainedModel::Evaluate() const {
           : std::min<int64_t>(UsableCores(), job.batch().micro_batches());
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ModelEvaluation evaluated,
-      EvaluateModel(job, static_cast<int>(threads), state_->MakeDevice(),
-                    state_->sources));
+      EvaluateModel(job, state_->run.path(), static_cast<int>(threads),
+                    state_->MakeDevice(), state_->sources));
   Evaluation evaluation;
   evaluation.samples = evaluated.samples;
   evaluation.loss = evaluated.loss;

@@ -117,19 +117,20 @@ absl::Status Run(const EvaluateFlags& flags, const TrainingSources& sources) {
   } else {
     TRIBUTARY_ASSIGN_OR_RETURN(*job.mutable_model()->mutable_initial_weights(),
                                WeightsOf(flags, run));
-    TRIBUTARY_ASSIGN_OR_RETURN(evaluation, EvaluateModel(
-                                               job, static_cast<int>(threads),
-                                               [&device](Precision precision) {
-                                                 return CreateDevice(device,
-                                                                     precision);
-                                               },
-                                               sources));
+    TRIBUTARY_ASSIGN_OR_RETURN(evaluation,
+                               EvaluateModel(
+                                   job, run.path(), static_cast<int>(threads),
+                                   [&device](Precision precision) {
+                                     return CreateDevice(device, precision);
+                                   },
+                                   sources));
   }
   const bool text = PredictsTokens(job);
   if (flags.json) {
     nlohmann::ordered_json json = {{"samples", evaluation.samples},
                                    {"loss", evaluation.loss}};
     if (evaluation.classes) json["accuracy"] = evaluation.accuracy;
+    if (evaluation.auc.has_value()) json["auc"] = *evaluation.auc;
     if (text) json["perplexity"] = std::exp(evaluation.loss);
     std::printf("%s\n", json.dump().c_str());
     return absl::OkStatus();
@@ -137,6 +138,7 @@ absl::Status Run(const EvaluateFlags& flags, const TrainingSources& sources) {
   absl::PrintF("loss %.4f", evaluation.loss);
   if (evaluation.classes)
     absl::PrintF(", accuracy %.2f %%", 100 * evaluation.accuracy);
+  if (evaluation.auc.has_value()) absl::PrintF(", AUC %.4f", *evaluation.auc);
   if (text) absl::PrintF(", perplexity %.3f", std::exp(evaluation.loss));
   absl::PrintF(" (%d %s)\n", evaluation.samples, text ? "tokens" : "samples");
   return absl::OkStatus();

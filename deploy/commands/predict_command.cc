@@ -118,7 +118,7 @@ absl::Status Run(const PredictFlags& flags, const TrainingSources& sources) {
                              ReadJobOfRun(run.path(), flags.sets));
   TRIBUTARY_RETURN_IF_ERROR(RefuseProgram(flags.run, job));
   if (flags.data.empty() && !job.model().has_external() &&
-      !job.data().has_external()) {
+      !job.data().has_external() && !job.has_sparse()) {
     return absl::InvalidArgumentError("missing --data FILE, the inputs");
   }
   std::string remark;

@@ -16,6 +16,7 @@
 #include "deploy/launch/plan/update_pass.h"
 #include "worker/nn/gradient_sink.h"
 #include "worker/nn/weights_view.h"
+#include "worker/sparse/initial_vectors.h"
 
 namespace tributary {
 namespace {
@@ -126,6 +127,7 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup,
         setup.sampler().MicroBatchOf(/*step=*/0, micro_batch).indexes,
         &batches[thread]);
     TRIBUTARY_RETURN_IF_ERROR(batches[thread].error);
+    TRIBUTARY_RETURN_IF_ERROR(SetInitialVectors(setup.job(), &batches[thread]));
   }
   std::vector<absl::Status> statuses(threads);
   const auto compute = [&](int thread, const WeightsView& from,

@@ -13,10 +13,12 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread_pool.h"
 #include "common/job/job.h"
+#include "common/numerics/score_histogram.h"
 #include "common/parameters/arena_layout.h"
 #include "common/tensor_io/tensor_files.h"
 #include "deploy/launch/train/loaded_model.h"
 #include "deploy/launch/train/prediction_inputs.h"
+#include "deploy/launch/train/trained_tables.h"
 #include "server/checkpoint/final_folder.h"
 #include "worker/data/data_set.h"
 #include "worker/models/model.h"
@@ -179,7 +181,9 @@ absl::Status OpenWithData(const JobSpec& job, const std::string& run,
 
 }  // namespace
 
-absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
+absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job,
+                                              const std::string& run,
+                                              int threads,
                                               const DeviceMaker& make_device,
                                               const TrainingSources& sources) {
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -199,6 +203,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
     weights.push_back(std::move(memory));
   }
   setup->RenewWeightCopies();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainedTables> tables,
+                             TrainedTables::Load(job, run));
   const int64_t piece_samples = setup->piece_samples();
   const int64_t pieces = (held_out + piece_samples - 1) / piece_samples;
   std::vector<LossSums> sums(static_cast<size_t>(pieces));
@@ -209,6 +215,9 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
         setup->data().ReadEvaluation(
             begin, std::min(begin + piece_samples, held_out), &batch);
         TRIBUTARY_RETURN_IF_ERROR(batch.error);
+        if (tables != nullptr) {
+          TRIBUTARY_RETURN_IF_ERROR(tables->SetVectors(&batch));
+        }
         TRIBUTARY_ASSIGN_OR_RETURN(
             sums[piece],
             setup->model(thread)->Evaluate(
@@ -219,7 +228,9 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
   double loss = 0;
   int64_t correct = 0;
   ModelEvaluation evaluation;
+  ScoreHistogram scores;
   for (const LossSums& sum : sums) {
+    for (const auto& [bin, counts] : sum.scores.bins()) scores.Add(bin, counts);
     loss += sum.loss;
     correct += sum.correct;
     evaluation.samples += sum.sample_count;
@@ -235,6 +246,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
   if (evaluation.classes) {
     evaluation.accuracy = static_cast<double>(correct) / counted;
   }
+  if (!scores.bins().empty()) evaluation.auc = scores.Auc();
   return evaluation;
 }
 
@@ -262,6 +274,8 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<LoadedModel> models,
                              LoadedModel::Load(job, task.info, batch, path,
                                                threads, make_device, sources));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainedTables> tables,
+                             TrainedTables::Load(job, run));
   Predictions predictions;
   predictions.samples = samples;
   predictions.classes = models[0].classes();
@@ -281,6 +295,9 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
         Batch read;
         TRIBUTARY_RETURN_IF_ERROR(
             inputs.Read(begin, std::min(begin + batch, samples), &read));
+        if (tables != nullptr) {
+          TRIBUTARY_RETURN_IF_ERROR(tables->SetVectors(&read));
+        }
         return models[thread].Predict(
             read, predictions.values.data() + begin * predictions.outputs);
       }));

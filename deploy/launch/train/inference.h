@@ -3,6 +3,7 @@
 #define TRIBUTARY_DEPLOY_LAUNCH_TRAIN_INFERENCE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,20 @@ struct ModelEvaluation {
   double loss = 0;       // Mean loss.
   bool classes = false;  // True if the outputs are classes.
   double accuracy = 0;   // Fraction of correct outputs; 0 unless `classes`.
+  // The area under the ROC curve, with loss BINARY_CROSS_ENTROPY.
+  std::optional<double> auc;
 };
 
 // Evaluates the model of `job`, with the weights that the job's field
 // model.initial_weights names, on the job's held-out data. `job` must be valid
 // and a result of ResolveJob. The result has the same bits as the evaluation of
-// a training run with these weights, for any number of threads. Returns the
-// errors of TrainingSetup::Create and of LoadInitialWeights, and
-// FailedPrecondition if the job has no held-out data.
-absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
+// a training run with these weights, for any number of threads. If the job has
+// tables, their rows are read from the newest checkpoint in the folder `run`.
+// Returns the errors of TrainingSetup::Create, of LoadInitialWeights and of
+// TrainedTables::Load, and FailedPrecondition if the job has no held-out data.
+absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job,
+                                              const std::string& run,
+                                              int threads,
                                               const DeviceMaker& make_device,
                                               const TrainingSources& sources);
 

@@ -24,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/factory/device_factory.h"
+#include "worker/sparse/initial_vectors.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -69,6 +70,8 @@ class SingleTrainer {
           /*epoch=*/0,
           setup_.sampler().MicroBatchOf(/*step=*/0, thread).indexes,
           &batches_.back());
+      // Step returns its error.
+      SetInitialVectors(setup_.job(), &batches_.back()).IgnoreError();
     }
     for (int chunk = 0; chunk < setup_.layout().chunk_count(); ++chunk) {
       segments_.push_back(setup_.layout().ChunkSegments(chunk));
