@@ -91,20 +91,8 @@ absl::Status ValidateSparseTable(const std::string& path,
   }
   TRIBUTARY_RETURN_IF_ERROR(
       Between(path + ".capacity", table.capacity(), 0, kMaxRows));
-  TRIBUTARY_RETURN_IF_ERROR(Between(path + ".memory_bytes",
-                                    table.memory_bytes(), 0, kMaxMemoryBytes));
-  if (!table.has_disk()) return absl::OkStatus();
-  if (table.disk().empty()) {
-    return Error(path + ".disk",
-                 "is empty; name a directory, or leave it out to keep all rows "
-                 "in memory");
-  }
-  if (table.memory_bytes() == 0) {
-    return Error(path + ".memory_bytes",
-                 "is required with disk: set how many bytes of rows each "
-                 "server keeps in memory");
-  }
-  return absl::OkStatus();
+  return Between(path + ".memory_bytes", table.memory_bytes(), 0,
+                 kMaxMemoryBytes);
 }
 
 // Returns InvalidArgument if two elements of a list of the job have the same

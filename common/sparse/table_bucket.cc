@@ -39,14 +39,13 @@ absl::Status TableBucket::Full() const {
     return absl::ResourceExhaustedError(absl::StrCat(
         path, "the rows of this server do not fit into memory_bytes (",
         spec_.memory_bytes(),
-        "); set a larger memory_bytes, a capacity, expiry or disk in the job's "
+        "); set a larger memory_bytes, a capacity or expiry in the job's "
         "sparse.table, or use more servers"));
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(path,
-                   "no memory for more rows; set a capacity, expiry, or "
-                   "memory_bytes and disk in the job's sparse.table, or use "
-                   "more servers"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      path,
+      "no memory for more rows; set a capacity or expiry in the job's "
+      "sparse.table, or use more servers"));
 }
 
 void TableBucket::RemoveOld(int64_t step, RowsBefore* before) {

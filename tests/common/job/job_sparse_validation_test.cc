@@ -46,7 +46,7 @@ TEST(SparseJobTest, AcceptsGoodJobs) {
        "sparse.table[0].admission={min_count: 3}; "
        "sparse.table[0].expiry={unused_steps: 9}; "
        "sparse.table[0].capacity=1000",
-       "sparse.table[0].memory_bytes=1000; sparse.table[0].disk=rows",
+       "sparse.table[0].memory_bytes=1000",
        "sparse.feature[0].name=a; sparse.feature[1].name=b",
        "sparse.feature[0].separator=|; sparse.feature[0].pooling=MEAN",
        "sparse.feature[0].pooling=NONE",
@@ -67,7 +67,7 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
         "adagrad={learning_rate: 0}", "row_wise_adagrad={}",
         "adam={learning_rate: 1 beta1: 1}", "admission={min_count: 0}",
         "expiry={}", "expiry={unused_steps: 0}", "capacity=-1",
-        "memory_bytes=-1", "disk=", "name=a/b"}) {
+        "memory_bytes=-1", "name=a/b"}) {
     const std::string field =
         std::string(assignment).substr(0, std::string(assignment).find('='));
     ExpectRefused({{DlrmWithTables, path + assignment, path + field}});
@@ -77,8 +77,6 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
        "sparse.table[0].sgd.momentum: 0.9 "},
       {DlrmWithTables, "sparse.table[0].row_wise_adagrad={learning_rate: -1}",
        "sparse.table[0].row_wise_adagrad.learning_rate: -1 "},
-      {DlrmWithTables, "sparse.table[0].disk=rows",
-       "sparse.table[0].memory_bytes: is required "},
       {DlrmWithTables, "sparse.table[0]={name: 't' dim: 3}",
        "sparse.table[0]: has no update rule"},
       {DlrmWithTables, "sparse.table[0]={name: 't'}", "sparse.table[0].dim: "},
@@ -127,29 +125,34 @@ TEST(SparseJobTest, NamesWhatDoesNotWorkWithTables) {
   const std::string consistency = "exchange.parameter_server.consistency";
   ExpectRefused({
       {DlrmWithTables, "sparse={}", "sparse.table: "},
-      {DlrmWithTables, absl::StrCat("sparse={table {", kTable, "}}"), "sparse.feature: "},
+      {DlrmWithTables, absl::StrCat("sparse={table {", kTable, "}}"),
+       "sparse.feature: "},
       {DlrmWithTables, "sparse.fixed_lag=9", "sparse.fixed_lag: 9 "},
-      {DlrmWithTables, "sparse.fixed_lag=1; " + consistency + "={asynchronous {}}",
+      {DlrmWithTables,
+       "sparse.fixed_lag=1; " + consistency + "={asynchronous {}}",
        "sparse.fixed_lag: 1 "},
       {DlrmWithTables, "exchange={all_reduce {}}", "exchange.all_reduce: "},
       {DlrmWithTables, consistency + "={local_steps { inner_steps: 2 }}",
        consistency + ".local_steps: "},
       {DlrmWithTables, consistency + "={stale_synchronous { staleness: 1 }}",
        consistency + ".stale_synchronous: "},
-      {DlrmWithTables, "exchange.compression={eight_bit {}}", "exchange.compression: "},
-      {DlrmWithTables, "parallel.sharded_weights=true", "parallel.sharded_weights: "},
+      {DlrmWithTables, "exchange.compression={eight_bit {}}",
+       "exchange.compression: "},
+      {DlrmWithTables, "parallel.sharded_weights=true",
+       "parallel.sharded_weights: "},
       {DlrmWithTables, "parallel.pipeline={stages: 2}", "parallel.pipeline: "},
       {DlrmWithTables, "recovery.journal=true", "recovery.journal: "},
       {DlrmWithTables, "model={mlp {}}", "sparse: model.mlp "},
-      {DlrmWithTables, "data={idx {directory: 'd'}}; model={external {name: 'n'}}",
-       "data: "},
+      {DlrmWithTables,
+       "data={idx {directory: 'd'}}; model={external {name: 'n'}}", "data: "},
   });
 }
 
 TEST(SparseJobTest, ModelsThatReadTablesNeedThem) {
   for (const char* model : {"dlrm", "deepfm", "dcn_v2", "wide_and_deep"}) {
-    JobSpec job = Apply(DlrmWithTables, absl::StrCat("model={", model,
-                                           " {} loss: BINARY_CROSS_ENTROPY}"));
+    JobSpec job = Apply(
+        DlrmWithTables,
+        absl::StrCat("model={", model, " {} loss: BINARY_CROSS_ENTROPY}"));
     job.clear_sparse();
     EXPECT_EQ(ValidateJob(job).code(), absl::StatusCode::kInvalidArgument)
         << model;
@@ -159,16 +162,20 @@ TEST(SparseJobTest, ModelsThatReadTablesNeedThem) {
 TEST(SparseJobTest, NamesTheFieldOfTheData) {
   ExpectRefused({
       {DlrmWithTables, "data={criteo {}}", "data.criteo.train: "},
-      {DlrmWithTables, "data={criteo {train: 'a' train: ''}}", "data.criteo.train[1]: "},
-      {DlrmWithTables, "data={criteo {train: 'a' test: ''}}", "data.criteo.test[0]: "},
+      {DlrmWithTables, "data={criteo {train: 'a' train: ''}}",
+       "data.criteo.train[1]: "},
+      {DlrmWithTables, "data={criteo {train: 'a' test: ''}}",
+       "data.criteo.test[0]: "},
       {DlrmWithTables, "data.clicks.samples=0", "data.clicks.samples: 0 "},
       {DlrmWithTables, "data.clicks.evaluation_samples=-1",
        "data.clicks.evaluation_samples: -1 "},
       {DlrmWithTables, "data.clicks.scale=0", "data.clicks.scale: 0 "},
       {DlrmWithTables, "data.clicks.scale=1.5", "data.clicks.scale: 1.5 "},
       {DlrmWithTables, "data.clicks.exponent=-1", "data.clicks.exponent: -1 "},
-      {DlrmWithTables, "data.clicks.exponent=4.5", "data.clicks.exponent: 4.5 "},
-      {DlrmWithTables, "data={csv {train: 'a' classes: 2}}", "data.csv.classes: "},
+      {DlrmWithTables, "data.clicks.exponent=4.5",
+       "data.clicks.exponent: 4.5 "},
+      {DlrmWithTables, "data={csv {train: 'a' classes: 2}}",
+       "data.csv.classes: "},
       {DlrmWithTables, "data={csv {train: 'a' delimiter: '\\n'}}",
        "data.csv.delimiter: "},
       {DlrmWithTables, "data={csv {train: 'a' delimiter: '\\0'}}",
@@ -184,8 +191,8 @@ TEST(SparseJobTest, ResolvesInitialValuesAndNames) {
   const JobSpec job = ResolveJob(DlrmWithTables());
   EXPECT_EQ(job.sparse().table(0).uniform(), 0.25);
   EXPECT_EQ(job.sparse().feature(0).name(), "C1");
-  const JobSpec normal = ResolveJob(
-      Apply(DlrmWithTables, "sparse.table[0].normal=0.5; sparse.feature[0].name=a"));
+  const JobSpec normal = ResolveJob(Apply(
+      DlrmWithTables, "sparse.table[0].normal=0.5; sparse.feature[0].name=a"));
   EXPECT_FALSE(normal.sparse().table(0).has_uniform());
   EXPECT_EQ(normal.sparse().feature(0).name(), "a");
 }
