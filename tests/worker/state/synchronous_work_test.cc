@@ -467,5 +467,40 @@ TEST_F(FetchingWorkTest, GivesUpWhenTheStepIsComplete) {
   EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
 }
 
+// In jobs with tables on two servers.
+class TableWorkTest : public WorkStateFixture {
+ protected:
+  TableWorkTest() : WorkStateFixture(/*pieces=*/0) {
+    WorkState::Options options;
+    options.steps = 4;
+    options.table_servers = 2;
+    state_ = std::make_unique<SynchronousWork>(options, layout_.get());
+  }
+};
+
+TEST_F(TableWorkTest, AVersionIsCompleteWhenAllServersHaveItsRows) {
+  ArriveAll(0);
+  state_->SetTablesComplete(0, 0);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  state_->SetTablesComplete(1, 0);
+  EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+  SetAssignment(1, 0, 2);
+  Task task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  state_->MarkDone(task);
+  // The weights of step 1 are there, but the second server lacks rows of step
+  // 0: those of a worker that was lost, whose micro-batches this one gets.
+  ArriveAll(1);
+  state_->SetTablesComplete(0, 1);
+  SetAssignment(2, 0, 4);
+  task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+  state_->MarkDone(task);
+  state_->SetTablesComplete(1, 1);
+  EXPECT_EQ(state_->Next().version, 1);
+}
+
 }  // namespace
 }  // namespace tributary
