@@ -208,7 +208,7 @@ absl::Status ValidateFeature(const std::string& path,
 }
 
 absl::Status ValidateFeatureSpecs(const SparseSpec& sparse,
-                              const std::vector<std::string>& tables) {
+                                  const std::vector<std::string>& tables) {
   if (sparse.feature().empty()) return Required("sparse.feature");
   if (sparse.feature_size() > kMaxFeatures) {
     return Error("sparse.feature", "has ", sparse.feature_size(),
@@ -256,18 +256,14 @@ absl::Status ValidateSparseExchange(const JobSpec& job) {
                  "does not work with sparse, whose tables are on servers; use "
                  "exchange.parameter_server");
   }
-  const std::string mode = "exchange.parameter_server.consistency";
-  if (traits.kind == ExchangeKind::kLocalSteps ||
-      traits.kind == ExchangeKind::kBoundedStaleness) {
+  if (traits.kind != ExchangeKind::kSynchronous) {
     return Error(
-        absl::StrCat(mode,
-                     traits.local_sgd ? ".local_steps" : ".stale_synchronous"),
-        "is not supported yet with sparse; use synchronous or asynchronous");
-  }
-  if (job.sparse().fixed_lag() > 0 &&
-      traits.kind != ExchangeKind::kSynchronous) {
-    return Error("sparse.fixed_lag", job.sparse().fixed_lag(), " needs ", mode,
-                 " synchronous; change one of the two");
+        absl::StrCat("exchange.parameter_server.consistency.",
+                     traits.local_sgd       ? "local_steps"
+                     : traits.whole_batches ? "asynchronous"
+                                            : "stale_synchronous"),
+        "is not supported with sparse; use synchronous, with sparse.fixed_lag "
+        "if rows should travel while the step before is computed");
   }
   const struct {
     const char* field;

@@ -55,8 +55,7 @@ TEST(SparseJobTest, AcceptsGoodJobs) {
        "data={csv {train: 'a.csv' delimiter: '\\t'}}; "
        "sparse.feature[0]={column: 'a' table: 't' separator: '\\t'}",
        "data={criteo {train: 'a.tsv' train: 'b.tsv.gz' test: 'c.tsv'}}",
-       "data={clicks {scale: 0.01 exponent: 0 evaluation_samples: 0}}",
-       "exchange={parameter_server { consistency { asynchronous {} } }}"});
+       "data={clicks {scale: 0.01 exponent: 0 evaluation_samples: 0}}"});
 }
 
 TEST(SparseJobTest, NamesTheFieldOfATable) {
@@ -128,9 +127,8 @@ TEST(SparseJobTest, NamesWhatDoesNotWorkWithTables) {
       {DlrmWithTables, absl::StrCat("sparse={table {", kTable, "}}"),
        "sparse.feature: "},
       {DlrmWithTables, "sparse.fixed_lag=9", "sparse.fixed_lag: 9 "},
-      {DlrmWithTables,
-       "sparse.fixed_lag=1; " + consistency + "={asynchronous {}}",
-       "sparse.fixed_lag: 1 "},
+      {DlrmWithTables, consistency + "={asynchronous {}}",
+       consistency + ".asynchronous: "},
       {DlrmWithTables, "exchange={all_reduce {}}", "exchange.all_reduce: "},
       {DlrmWithTables, consistency + "={local_steps { inner_steps: 2 }}",
        consistency + ".local_steps: "},
