@@ -1,7 +1,7 @@
 #include "server/checkpoint/table_files.h"
 
 #include <cstdint>
-#include <cstring>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -173,9 +173,8 @@ absl::Status ReadRecords(
           ReadBefore(header, floats[table], reader,
                      &record.emplace<SparseTable::StepBefore>()));
     } else {
-      TRIBUTARY_RETURN_IF_ERROR(
-          ReadRows(header, floats[table], reader,
-                   &record.emplace<BucketRows>()));
+      TRIBUTARY_RETURN_IF_ERROR(ReadRows(header, floats[table], reader,
+                                         &record.emplace<BucketRows>()));
     }
     TRIBUTARY_RETURN_IF_ERROR(visit(static_cast<int>(table), record));
   }
@@ -246,6 +245,29 @@ absl::Status ReadTableFiles(
                                VerifiedFile::Open(folder, *facts));
     RowsReader reader(file.get(), facts->bytes());
     TRIBUTARY_RETURN_IF_ERROR(ReadRecords(&reader, floats, visit));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RestoreTables(const std::string& folder,
+                           const CheckpointManifest& manifest,
+                           TableEngine* tables) {
+  // Earlier values are restored by age, and each file has its own.
+  std::map<std::pair<int, int>, std::vector<SparseTable::StepBefore>> before;
+  TRIBUTARY_RETURN_IF_ERROR(ReadTableFiles(
+      folder, manifest, tables->sparse(),
+      [&](int table, const TableRecord& record) {
+        if (const auto* const rows = std::get_if<BucketRows>(&record)) {
+          return tables->table(table)->Restore(*rows);
+        }
+        const auto& step = std::get<SparseTable::StepBefore>(record);
+        before[{table, step.age}].push_back(step);
+        return absl::OkStatus();
+      }));
+  for (const auto& [key, steps] : before) {
+    for (const SparseTable::StepBefore& step : steps) {
+      tables->table(key.first)->Restore(step);
+    }
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/os/file_system.h"
 #include "common/sparse/sparse_table.h"
+#include "common/update/tables/table_engine.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 
@@ -25,8 +26,7 @@ absl::StatusOr<CheckpointFile> WriteTableFile(
     const std::string& folder, FileSystem* file_system);
 
 // A record of a file.
-using TableRecord =
-    std::variant<BucketRows, SparseTable::StepBefore>;
+using TableRecord = std::variant<BucketRows, SparseTable::StepBefore>;
 
 // Reads the records of the checkpoint in `folder`, whatever number of servers
 // has written it, and calls visit(table, record) for each, until it returns an
@@ -40,6 +40,12 @@ absl::Status ReadTableFiles(
     const SparseSpec& sparse,
     const std::function<absl::Status(int table, const TableRecord& record)>&
         visit);
+
+// Loads the tables' rows from a checkpoint.
+// Returns the errors of ReadTableFiles and SparseTable::Restore.
+absl::Status RestoreTables(const std::string& folder,
+                           const CheckpointManifest& manifest,
+                           TableEngine* tables);
 
 // Returns the job of a manifest, or an empty one if it cannot be parsed.
 JobSpec JobOf(const CheckpointManifest& manifest);

@@ -11,8 +11,9 @@
 #include "common/metrics/traffic.h"
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
+#include "common/update/engine_copy.h"
 #include "server/checkpoint/manifest.h"
-#include "server/process/engine_copy.h"
+#include "server/checkpoint/table_files.h"
 
 namespace tributary {
 namespace {

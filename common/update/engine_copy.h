@@ -1,18 +1,15 @@
 // Copies of what a server holds, for checkpoints.
-#ifndef TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_
-#define TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_
+#ifndef TRIBUTARY_COMMON_UPDATE_ENGINE_COPY_H_
+#define TRIBUTARY_COMMON_UPDATE_ENGINE_COPY_H_
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
 #include "common/sparse/sparse_table.h"
 #include "common/update/tables/table_engine.h"
 #include "common/update/update_engine.h"
-#include "proto/checkpoint.pb.h"
 
 namespace tributary {
 
@@ -28,12 +25,6 @@ struct EngineCopy {
 bool CopyEngine(UpdateEngine* engine, int64_t version,
                 std::function<void(EngineCopy)> done);
 
-// Loads the tables' rows from a checkpoint.
-// Returns the errors of ReadTableFiles and SparseTable::Restore.
-absl::Status RestoreTables(const std::string& folder,
-                           const CheckpointManifest& manifest,
-                           TableEngine* tables);
-
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_PROCESS_ENGINE_COPY_H_
+#endif  // TRIBUTARY_COMMON_UPDATE_ENGINE_COPY_H_
