@@ -246,7 +246,6 @@ absl::Status ValidateJob(const JobSpec& original) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job.model()));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateModelFeatures(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateModelMemory(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
@@ -292,6 +291,7 @@ absl::Status ValidateJob(const JobSpec& original) {
                  "what it left out of a gradient for the next; use STOP");
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateSparse(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModelFeatures(job));
   return ValidateOutput(job);
 }
 

@@ -47,7 +47,9 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
     return absl::InvalidArgumentError(absl::StrCat(
         "server ", shard, " reports step ", round,
         open.reported[shard] ? " twice"
-                             : " with a wrong number of chunks or buckets"));
+        : sums.sum_of_squares_size() != static_cast<int>(own.size())
+            ? " with a wrong number of chunks"
+            : " with a wrong number of buckets"));
   }
   for (size_t i = 0; i < own.size(); ++i) {
     open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));

@@ -61,7 +61,7 @@ JobSpec Dlrm() {
     SparseTableSpec* const table = job.mutable_sparse()->add_table();
     table->set_name(name);
     table->set_dim(dim);
-    table->mutable_row_wise_adagrad();
+    table->mutable_row_wise_adagrad()->set_learning_rate(0.01);
   }
   for (const char* const column : {"C1", "C2"}) {
     SparseFeatureSpec* const feature = job.mutable_sparse()->add_feature();
