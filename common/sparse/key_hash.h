@@ -4,15 +4,12 @@
 
 #include <cstdint>
 
+#include "common/numerics/mix_bits.h"
+
 namespace tributary {
 
-// Returns the 64-bit finalizer of MurmurHash3 (Appleby) of `key`: a permutation
-// of all 64-bit numbers.
-constexpr uint64_t KeyHash(uint64_t key) {
-  key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdu;
-  key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53u;
-  return key ^ (key >> 33);
-}
+// Returns the hash of a key: a permutation of all 64-bit numbers.
+constexpr uint64_t KeyHash(uint64_t key) { return MixBits(key); }
 
 // Returns the bucket of the key with this hash, in a table of `buckets`
 // buckets.

@@ -286,9 +286,18 @@ nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
                        {"differing", tensor.differing},
                        {"largest_difference", tensor.largest_difference}});
   }
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const TableDiff& table : diff.tables) {
+    tables.push_back({{"name", table.name},
+                      {"rows", table.rows},
+                      {"only_in_a", table.only_in_a},
+                      {"only_in_b", table.only_in_b},
+                      {"differing", table.differing}});
+  }
   return {{"equal", diff.equal()},       {"step_a", diff.step_a},
           {"step_b", diff.step_b},       {"only_in_a", diff.only_in_a},
-          {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)}};
+          {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)},
+          {"tables", std::move(tables)}};
 }
 
 // Prints nothing if `state` is empty.
@@ -317,6 +326,18 @@ void PrintDiff(const CheckpointDiff& diff) {
                    tensor.largest_difference);
     }
   }
+  for (const TableDiff& table : diff.tables) {
+    if (table.equal()) {
+      absl::PrintF("table %s: %d rows, equal\n", table.name, table.rows);
+    } else {
+      absl::PrintF(
+          "table %s: %d rows, of which %d differ, %d are in the first only, "
+          "and "
+          "%d in the second\n",
+          table.name, table.rows, table.differing, table.only_in_a,
+          table.only_in_b);
+    }
+  }
   if (diff.step_a != diff.step_b) {
     absl::PrintF("steps %d and %d\n", diff.step_a, diff.step_b);
   }
@@ -342,11 +363,12 @@ int RunDiff(const std::vector<std::string>& arguments,
   bool json = false;
   CommandLine line(
       "checkpoint diff", "A B",
-      "Compares the weights and the optimizer state of two checkpoints of the "
-      "same model, regardless of the numbers of servers and chunks. A and B "
+      "Compares the weights, the optimizer state and the rows of tables of two "
+      "checkpoints of the same model, regardless of the numbers of servers and "
+      "chunks. A and B "
       "are checkpoints, or runs, for their latest checkpoints. The folders "
-      "`best` and `final` of a run count as checkpoints; `final` has no "
-      "optimizer state. Exits with 0 if "
+      "`best` and `final` of a run count as checkpoints; `final` has neither "
+      "optimizer state nor rows. Exits with 0 if "
       "all bits are equal, with 1 if some differ or if only one has some "
       "state, and with 2 if they cannot be compared. The step numbers are not "
       "compared.",

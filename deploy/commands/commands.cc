@@ -81,6 +81,8 @@ const std::vector<Command>& Commands() {
        WithoutSources(&RunTokenizeCommand)},
       {"checkpoint", "list, verify and compare checkpoints",
        WithoutSources(&RunCheckpointCommand)},
+      {"sparse", "look into the tables of a trained model",
+       WithoutSources(&RunSparseCommand)},
       {"compare", "train a job with every exchange and compare them",
        &RunCompareCommand},
       {"devices", "list the devices of this machine and their processes",

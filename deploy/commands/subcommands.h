@@ -66,6 +66,10 @@ int RunRunsCommand(const std::vector<std::string>& arguments,
 int RunSampleCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 
+// `tributary sparse`: looks into the tables of a run.
+int RunSparseCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment);
+
 // `tributary status`: shows the status of a job to users, scripts and health
 // checks of containers.
 int RunStatusCommand(const std::vector<std::string>& arguments,

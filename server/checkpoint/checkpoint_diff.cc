@@ -1,11 +1,16 @@
 #include "server/checkpoint/checkpoint_diff.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
+#include <variant>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,6 +19,7 @@
 #include "common/parameters/snapshot.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
+#include "server/checkpoint/table_files.h"
 
 namespace tributary {
 namespace {
@@ -103,6 +109,58 @@ void Compare(const float* a, const float* b, int64_t count, TensorDiff* diff) {
   }
 }
 
+// Compares the rows of the tables.
+absl::Status CompareTables(const Side& a, const Side& b,
+                           std::vector<TableDiff>* diffs) {
+  const SparseSpec sparse = JobOf(a.manifest).sparse();
+  // A digest of each row of `a` that `b` has not shown to have.
+  std::vector<absl::flat_hash_map<uint64_t, uint64_t>> rows_of_a(
+      sparse.table_size());
+  const auto visit =
+      [&](const Side& side,
+          const std::function<void(int, uint64_t, uint64_t)>& row) {
+        return ReadTableFiles(
+            side.folder, side.manifest, sparse,
+            [&](int table, const TableRecord& record) {
+              const auto* const rows = std::get_if<BucketRows>(&record);
+              if (rows == nullptr) return absl::OkStatus();
+              const size_t floats =
+                  rows->keys.empty() ? 0
+                                     : rows->values.size() / rows->keys.size();
+              for (size_t i = 0; i < rows->keys.size(); ++i) {
+                row(table, rows->keys[i],
+                    XXH3_64bits_withSeed(rows->values.data() + i * floats,
+                                         floats * sizeof(float),
+                                         rows->last_steps[i]));
+              }
+              return absl::OkStatus();
+            });
+      };
+  for (const SparseTableSpec& table : sparse.table()) {
+    diffs->emplace_back().name = table.name();
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      visit(a, [&](int table, uint64_t key, uint64_t digest) {
+        rows_of_a[table].emplace(key, digest);
+        ++(*diffs)[table].rows;
+      }));
+  TRIBUTARY_RETURN_IF_ERROR(
+      visit(b, [&](int table, uint64_t key, uint64_t digest) {
+        const auto found = rows_of_a[table].find(key);
+        if (found == rows_of_a[table].end()) {
+          ++(*diffs)[table].rows;
+          ++(*diffs)[table].only_in_b;
+          return;
+        }
+        if (found->second != digest) ++(*diffs)[table].differing;
+        rows_of_a[table].erase(found);
+      }));
+  for (int table = 0; table < sparse.table_size(); ++table) {
+    (*diffs)[table].only_in_a = static_cast<int64_t>(rows_of_a[table].size());
+  }
+  return absl::OkStatus();
+}
+
 // The array to compare on each side: the weights (-1), or a state array that
 // both checkpoints have.
 struct Pair {
@@ -116,7 +174,9 @@ bool CheckpointDiff::equal() const {
   return only_in_a.empty() && only_in_b.empty() &&
          std::all_of(
              tensors.begin(), tensors.end(),
-             [](const TensorDiff& tensor) { return tensor.differing == 0; });
+             [](const TensorDiff& tensor) { return tensor.differing == 0; }) &&
+         std::all_of(tables.begin(), tables.end(),
+                     [](const TableDiff& table) { return table.equal(); });
 }
 
 absl::StatusOr<CheckpointDiff> DiffCheckpoints(const std::string& a,
@@ -174,6 +234,9 @@ absl::StatusOr<CheckpointDiff> DiffCheckpoints(const std::string& a,
                 last - first, &diff.tensors[pair * parameters.size() + i]);
       }
     }
+  }
+  if (sides[0].manifest.tables() && sides[1].manifest.tables()) {
+    TRIBUTARY_RETURN_IF_ERROR(CompareTables(sides[0], sides[1], &diff.tables));
   }
   return diff;
 }

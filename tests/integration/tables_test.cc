@@ -1,6 +1,10 @@
 // Jobs with tables have the same bits for any number of workers and servers,
 // also when a worker is lost.
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,7 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
+#include "deploy/tools/tables/saved_table.h"
 #include "gtest/gtest.h"
+#include "server/checkpoint/checkpoint_diff.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/table_files.h"
@@ -86,8 +92,7 @@ class TablesTest : public testing::TestWithParam<int> {
     const absl::Status status = ReadTableFiles(
         folder, manifest, JobOf(manifest).sparse(),
         [&](int table, const TableRecord& record) {
-          const auto* const bucket =
-              std::get_if<BucketRows>(&record);
+          const auto* const bucket = std::get_if<BucketRows>(&record);
           if (bucket == nullptr) return absl::OkStatus();
           const size_t floats = bucket->keys.empty() ? 0
                                                      : bucket->values.size() /
@@ -142,6 +147,66 @@ TEST_P(TablesTest, ALostWorkerCostsNoBits) {
   cluster.AwaitStep(20);
   cluster.StartWorker();
   EXPECT_TRUE(ResultOf(&cluster, run) == whole);
+}
+
+TEST_P(TablesTest, ToolsReadTheTablesOfARun) {
+  const Result result = Run(/*workers=*/1, /*servers=*/2);
+  const std::string run =
+      absl::StrCat(testing::TempDir(), "/tables-", GetParam(), "-", runs_);
+  const auto statistics = MeasureTables(run);
+  ASSERT_TRUE(statistics.ok()) << statistics.status();
+  ASSERT_EQ(statistics->size(), 2u);
+  EXPECT_EQ((*statistics)[0].rows + (*statistics)[1].rows,
+            static_cast<int64_t>(result.rows.size()));
+  EXPECT_GT((*statistics)[0].candidates, 0);
+  EXPECT_LT((*statistics)[0].oldest_age, 2 * 5);
+
+  for (const auto& [place, values] : result.rows) {
+    const auto row =
+        LookUpKey(run, place.first == 0 ? "ids" : "others", place.second);
+    ASSERT_TRUE(row.ok() && row->exists) << row.status();
+    EXPECT_TRUE(
+        std::equal(row->values.begin(), row->values.end(), values.begin()));
+    break;
+  }
+  const auto text = LookUpText(run, "C1", "no such text");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_FALSE(text->exists);
+  EXPECT_EQ(text->values.size(), 4u);
+  EXPECT_EQ(LookUpKey(run, "none", 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MeasureTables(run + "x").status().code(),
+            absl::StatusCode::kNotFound);
+
+  const auto exported = ExportTable(run, "others", run + "-others");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_EQ(exported->rows, (*statistics)[1].rows);
+  std::ifstream file(exported->folder + "/keys.npy", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_EQ(bytes.size() % 64, exported->rows * 8 % 64);
+  uint64_t first = 0;
+  std::memcpy(&first, bytes.data() + bytes.size() - exported->rows * 8, 8);
+  EXPECT_EQ(result.rows.count({1, first}), 1u);
+
+  // Another run has the same rows, and one with another seed has others.
+  Run(/*workers=*/2, /*servers=*/1);
+  const auto newest = [&](int number) {
+    return ListCheckpoints(
+               CheckpointsFolder(absl::StrCat(testing::TempDir(), "/tables-",
+                                              GetParam(), "-", number)))
+        .value()
+        .front()
+        .path;
+  };
+  const auto same = DiffCheckpoints(newest(runs_ - 1), newest(runs_));
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_TRUE(same->equal());
+  EXPECT_EQ(same->tables.size(), 2u);
+  job_.set_seed(99);
+  Run(/*workers=*/1, /*servers=*/1);
+  const auto other = DiffCheckpoints(newest(runs_ - 1), newest(runs_));
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE(other->tables[0].equal());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lags, TablesTest, testing::Values(0, 1));

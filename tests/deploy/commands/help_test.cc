@@ -33,7 +33,7 @@ TEST(HelpTest, EachCommandShowsExamplesFirst) {
   for (const char* command :
        {"train", "server", "worker", "status", "runs", "sample", "export",
         "tokenize", "checkpoint", "compare", "plan", "certs", "bench",
-        "devices", "conformance"}) {
+        "devices", "conformance", "sparse"}) {
     EXPECT_THAT(commands, HasSubstr(command));
     const std::string help = HelpOf(command);
     EXPECT_LT(help.find("Examples:"), help.find("Usage: tributary"));

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "common/numerics/exponential.h"
+#include "common/numerics/mix_bits.h"
 #include "common/numerics/normal_quantile.h"
 #include "common/numerics/philox.h"
 #include "worker/data/formats/feature_hash.h"

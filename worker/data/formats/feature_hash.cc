@@ -1,5 +1,7 @@
 #include "worker/data/formats/feature_hash.h"
 
+#include "common/numerics/mix_bits.h"
+
 namespace tributary {
 namespace {
 

@@ -9,16 +9,6 @@
 
 namespace tributary {
 
-// Returns a bijective function of `bits`, of which every bit depends on all
-// bits of the argument: the last steps of MurmurHash3, with 64 bits.
-constexpr uint64_t MixBits(uint64_t bits) {
-  bits ^= bits >> 33;
-  bits *= 0xff51afd7ed558ccd;
-  bits ^= bits >> 33;
-  bits *= 0xc4ceb9fe1a85ec53;
-  return bits ^ bits >> 33;
-}
-
 // Computes the keys of one feature; proto/DATA.md ("Keys") defines the hash.
 // All functions are pure, and accept arbitrary bytes.
 class FeatureHash {
