@@ -370,6 +370,7 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
                    "Chunks whose gradients are complete and that wait for a "
                    "thread that updates them.",
                    held->QueuedUpdates());
+    if (held->tables() != nullptr) held->tables()->AddMetrics(page);
   }
   snapshots_.AddMetrics(page);
 }

@@ -275,6 +275,22 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
   done(std::move(values));
 }
 
+void TableEngine::AddMetrics(MetricsPage* page) const {
+  page->BeginGauge("tributary_table_rows",
+                   "Rows of the table on this server.");
+  for (const auto& table : tables_) {
+    page->Add(static_cast<double>(table->size().rows),
+              {{"table", table->spec().name()}});
+  }
+  page->BeginGauge("tributary_table_bytes",
+                   "Memory for the rows of the table on this server, and their "
+                   "index, in bytes.");
+  for (const auto& table : tables_) {
+    page->Add(static_cast<double>(table->size().bytes),
+              {{"table", table->spec().name()}});
+  }
+}
+
 std::vector<SparseTable::Contents> TableEngine::CopyNow() const {
   std::vector<SparseTable::Contents> tables;
   for (const auto& table : tables_) {

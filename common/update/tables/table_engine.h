@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/executor.h"
+#include "common/metrics/metrics_page.h"
 #include "common/optimizer/stated_rates.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/sparse/row_gradients.h"
@@ -106,6 +107,8 @@ class TableEngine {
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds the numbers of rows and bytes of each table.
+  void AddMetrics(MetricsPage* page) const;
   // Copies all rows of a version, as soon as it exists, and calls `done` with
   // the contents of each table, on the pool or in this call. Returns false, and
   // does not call `done`, if there is a newer version already. Replaces an
