@@ -50,11 +50,11 @@ absl::Status ReplicaState::Compute(const NumberedBatch& item,
                                    ReplicaOutput* output) {
   if (options.backward) return Train(item, options, output);
   if (item.batch.samples == 0) return absl::OkStatus();
-  if (item.batch.target != nullptr) {
-    MicroBatchInput input;
-    input.samples = item.batch.samples;
-    input.input = item.batch.input;
-    input.target = item.batch.target;
+  MicroBatchInput input;
+  input.samples = item.batch.samples;
+  input.input = item.batch.input;
+  input.target = item.batch.target;
+  if (input.target != nullptr) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,
                                network->Evaluate(input, weights));
     output->losses.push_back(sums.loss);
@@ -62,8 +62,7 @@ absl::Status ReplicaState::Compute(const NumberedBatch& item,
     output->sample_count += sums.sample_count;
     return absl::OkStatus();
   }
-  const Real* const predicted =
-      network->Predict(item.batch.samples, item.batch.input, weights);
+  const Real* const predicted = network->Predict(input, weights);
   const size_t before = output->predictions.size();
   const size_t count =
       static_cast<size_t>(item.batch.samples * prediction_elements);

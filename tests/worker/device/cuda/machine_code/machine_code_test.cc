@@ -31,7 +31,7 @@ using testing::IsEmpty;
 using testing::IsSupersetOf;
 
 // Number of .cu files of the program.
-constexpr size_t kSources = 16;
+constexpr size_t kSources = 17;
 
 // Some of the kernels, without template arguments: those of attention, the
 // linear epilogue, layer norm, loss and optimizers.
