@@ -181,6 +181,7 @@ void ServerRows::Push(int64_t step, int node, int64_t sample_count,
     header.set_learning_rate(*rate);
   }
   const auto send = [&](int shard, const TableGradients& rows) {
+    absl::MutexLock lock(&push_mu_);
     PackContribution(header, rows, dims_, gradient_encoding_,
                      [&](const RowContribution& part, OutgoingPayload payload) {
                        WorkerMessage message;
