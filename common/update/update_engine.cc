@@ -246,7 +246,8 @@ absl::StatusOr<WeightsVersion> UpdateEngine::Read(int chunk, int64_t version,
 }
 
 int64_t NewestPossibleStep(const UpdateEngine& engine) {
-  int64_t newest = 0;
+  // A server may have tables and no chunks.
+  int64_t newest = engine.tables() == nullptr ? 0 : engine.tables()->version();
   for (const auto& chunk : engine.chunks().chunks()) {
     newest = std::max(newest, chunk->version());
   }

@@ -257,7 +257,8 @@ class UpdateEngine {
 
 // Returns the newest step that a worker may have begun to compute. A worker
 // that has received a version of one chunk may compute from it before the
-// engine's chunks have it.
+// engine's chunks have it, and one that knows that a step of the tables is
+// complete may contribute to the next one before the tables have its version.
 int64_t NewestPossibleStep(const UpdateEngine& engine);
 
 }  // namespace tributary

@@ -20,7 +20,7 @@ constexpr const char* kServerPoints[] = {
 constexpr const char* kErrorPoints[] = {"S2",  "S3",  "S4",  "S5",  "S6", "S11",
                                         "S12", "S13", "S14", "S15", "S16"};
 
-// The points that the workers of a pipeline pass.
+// The points that workers pass whose model is a network.
 constexpr const char* kWorkerPoints[] = {"W1", "W2",  "W3", "W5",
                                          "W9", "W11", "W12"};
 
@@ -145,7 +145,7 @@ void Faults::CrashAtPoint() {
                           random->Uniform(0, world_->scenario.servers - 1))]
                       ->number();
   armed.count = random->Uniform(0, random->Chance(0.5) ? 3 : 40);
-  if (world_->scenario.pipeline() && random->Chance(0.6)) {
+  if (world_->scenario.network() && random->Chance(0.6)) {
     ArmForWorker(&armed);
   }
   world_->failpoint = armed;

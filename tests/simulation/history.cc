@@ -17,6 +17,7 @@
 #include "tests/simulation/processes/server_process.h"
 #include "tests/simulation/processes/worker_process.h"
 #include "tests/simulation/world/reference.h"
+#include "tests/support/reference_table.h"
 
 namespace tributary::simulation {
 namespace {
@@ -178,6 +179,12 @@ void CheckResult(World* world) {
     if (wrong.empty()) continue;
     world->Violate(
         absl::StrCat("P2: the optimizer's array ", slot, ": ", wrong));
+  }
+  for (size_t table = 0; table < state.tables.size(); ++table) {
+    const std::string wrong =
+        DifferenceOf(state.tables[table], reference.state.tables[table]);
+    if (wrong.empty()) continue;
+    world->Violate(absl::StrCat("P2: table ", table, ": ", wrong));
   }
   if (world->scenario.facts.evaluation_pieces() > 0 &&
       world->evaluation_loss != reference.evaluation_loss) {

@@ -1,9 +1,9 @@
 // Runs simulated histories:
 //   simulate --histories 10000 --seed 1 [--jobs 2]
 //   simulate --seed 4711 --histories 1 --trace
-// Seeds count up from --seed. With --pipelines, all jobs have a pipeline. For
-// each history that fails, prints the command that repeats it; the exit code is
-// then 1.
+// Seeds count up from --seed. With --pipelines, all jobs have a pipeline, and
+// with --tables, all have tables. For each history that fails, prints the
+// command that repeats it; the exit code is then 1.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ struct Flags {
 [[noreturn]] void Usage() {
   std::fprintf(stderr,
                "usage: simulate [--histories N] [--seed S] [--jobs J] "
-               "[--pipelines] [--trace]\n");
+               "[--pipelines | --tables] [--trace]\n");
   std::exit(2);
 }
 
@@ -45,6 +45,10 @@ Flags ParseFlags(int argc, char** argv) {
     }
     if (flag == "--pipelines") {
       flags.drawn = Jobs::kPipelines;
+      continue;
+    }
+    if (flag == "--tables") {
+      flags.drawn = Jobs::kTables;
       continue;
     }
     if (i + 1 == argc) Usage();
@@ -97,7 +101,9 @@ Totals RunSome(const Flags& flags, int first) {
     ++totals.failures;
     std::printf("FAILED, simulate --seed %llu --histories 1%s --trace: %s\n",
                 static_cast<unsigned long long>(options.seed),
-                flags.drawn == Jobs::kPipelines ? " --pipelines" : "",
+                flags.drawn == Jobs::kPipelines ? " --pipelines"
+                : flags.drawn == Jobs::kTables  ? " --tables"
+                                                : "",
                 result.violation.c_str());
     std::fflush(stdout);
   }

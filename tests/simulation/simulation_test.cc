@@ -34,12 +34,22 @@ void ExpectAllHoldInPipeline(uint64_t seed) {
       << " --histories 1 --pipelines --trace";
 }
 
+void ExpectAllHoldWithTables(uint64_t seed) {
+  EXPECT_EQ(Simulate(seed, {}, Jobs::kTables).violation, "")
+      << "replay: simulate --seed " << seed
+      << " --histories 1 --tables --trace";
+}
+
 TEST(SimulationTest, AllPropertiesHoldInEveryHistory) {
   for (uint64_t seed = 1; seed <= 300; ++seed) ExpectAllHold(seed);
 }
 
 TEST(SimulationTest, AllPropertiesHoldInPipelines) {
   for (uint64_t seed = 1; seed <= 100; ++seed) ExpectAllHoldInPipeline(seed);
+}
+
+TEST(SimulationTest, AllPropertiesHoldWithTables) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) ExpectAllHoldWithTables(seed);
 }
 
 TEST(SimulationTest, ASeedDecidesEverything) {
@@ -74,6 +84,12 @@ TEST(SimulationTest, FindsOneWrongGradientInAPipeline) {
   sabotage.wrong_gradient = true;
   EXPECT_THAT(Simulate(1, sabotage, Jobs::kPipelines).violation,
               HasSubstr("P2"));
+}
+
+TEST(SimulationTest, FindsOneWrongGradientWithTables) {
+  Sabotage sabotage;
+  sabotage.wrong_gradient = true;
+  EXPECT_THAT(Simulate(1, sabotage, Jobs::kTables).violation, HasSubstr("P2"));
 }
 
 TEST(SimulationTest, FindsAnUpdateThatCountsTwice) {

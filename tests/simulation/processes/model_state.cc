@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
@@ -12,6 +13,7 @@
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
+#include "server/checkpoint/table_files.h"
 #include "server/replication/replica_store.h"
 #include "tests/simulation/processes/server_process.h"
 
@@ -31,6 +33,13 @@ void AddSnapshot(const ArenaLayout& layout, const Snapshot& snapshot,
       std::copy_n(chunk.slots[slot].get(), size,
                   state->slots[slot].data() + begin);
     }
+  }
+}
+
+// Makes place for the rows of tables.
+void SetTables(const SparseSpec& sparse, ModelState* state) {
+  for (const SparseTableSpec& table : sparse.table()) {
+    state->tables.emplace_back(table.buckets());
   }
 }
 
@@ -67,13 +76,36 @@ absl::StatusOr<ModelState> ReadFolder(const World& world,
       ReadShard(folder, manifest, world.layout, &snapshot));
   ModelState state;
   AddSnapshot(world.layout, snapshot, &state);
+  if (!manifest.tables()) return state;
+  const SparseSpec& sparse = world.scenario.job.sparse();
+  SetTables(sparse, &state);
+  TRIBUTARY_RETURN_IF_ERROR(ReadTableFiles(
+      folder, manifest, sparse, [&](int table, const TableRecord& record) {
+        if (const auto* const rows = std::get_if<BucketRows>(&record)) {
+          state.tables[table][rows->bucket] = *rows;
+        }
+        return absl::OkStatus();
+      }));
   return state;
+}
+
+// Adds the rows of a server. Returns false if they are not of this version.
+bool AddTables(const TableEngine& tables, int64_t version, ModelState* state) {
+  if (tables.version() != version) return false;
+  for (int number = 0; number < tables.tables(); ++number) {
+    const SparseTable& table = *tables.table(number);
+    for (const int bucket : table.buckets()) {
+      state->tables[number][bucket] = table.ReadBucket(bucket);
+    }
+  }
+  return true;
 }
 
 // Reads from the stores of all servers, or from their replicas.
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
                                        int64_t version) {
   ModelState state;
+  SetTables(world->scenario.job.sparse(), &state);
   if (world->scenario.all_reduce()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot saved,
                                reader->replicas()->Find(/*shard=*/0, version));
@@ -91,6 +123,10 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
       engine->TakeSnapshot(version, [&snapshot](Snapshot taken) {
         snapshot = std::move(taken);
       });
+      if (engine->tables() != nullptr &&
+          !AddTables(*engine->tables(), version, &state)) {
+        return absl::UnavailableError("the tables have another version");
+      }
     }
     if (!snapshot.has_value()) {
       TRIBUTARY_ASSIGN_OR_RETURN(
@@ -120,7 +156,10 @@ absl::StatusOr<ModelState> ReadResult(World* world, Process* coordinator,
   absl::StatusOr<ModelState> from = ReadServers(world, coordinator, version);
   if (!from.ok()) from = ReadNewestCheckpoint(*world, version);
   if (!from.ok()) from = world->result;
-  if (from.ok()) state.slots = std::move(from->slots);
+  if (from.ok()) {
+    state.slots = std::move(from->slots);
+    state.tables = std::move(from->tables);
+  }
   return state;
 }
 

@@ -10,9 +10,10 @@
 namespace tributary::simulation {
 
 // Reads the final model, which must be of `version`, from the disk. Takes the
-// optimizer's state, which the final model lacks, from the servers, from the
-// newest checkpoint, or from the world's earlier result; it is empty if none of
-// them has it. `coordinator` is the process that has written the model.
+// optimizer's state and the tables, which the final model lacks, from the
+// servers, from the newest checkpoint, or from the world's earlier result; they
+// are empty if none of them has them. `coordinator` is the process that has
+// written the model.
 absl::StatusOr<ModelState> ReadResult(World* world, Process* coordinator,
                                       int64_t version);
 

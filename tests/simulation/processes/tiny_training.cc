@@ -124,8 +124,8 @@ TrainingSources NetworkSources(World* world, absl::Duration micro_batch) {
                            world->sabotage.wrong_gradient);
   };
   sources.build_graph = [world, on_layer](const ModelSpec&, const DataInfo&) {
-    return absl::StatusOr<Graph>(
-        BuildTinyNetwork(world->scenario.seed, on_layer));
+    return absl::StatusOr<Graph>(BuildTinyNetwork(
+        world->scenario.seed, world->scenario.job.sparse(), on_layer));
   };
   sources.create_model =
       [build = sources.build_graph](
@@ -141,7 +141,7 @@ TrainingSources NetworkSources(World* world, absl::Duration micro_batch) {
 }  // namespace
 
 TrainingSources TinySources(World* world, absl::Duration micro_batch) {
-  if (world->scenario.pipeline()) return NetworkSources(world, micro_batch);
+  if (world->scenario.network()) return NetworkSources(world, micro_batch);
   TrainingSources sources;
   sources.open_data =
       [world](const JobSpec&) -> absl::StatusOr<std::unique_ptr<DataSet>> {

@@ -8,10 +8,10 @@
 
 namespace tributary::simulation {
 
-// Computes the functions of tiny_model.h or, with a pipeline, the network of
-// tiny_network.h. A micro-batch takes about `micro_batch` of virtual time, in
-// which weights are needed and gradients become final chunk by chunk. `world`
-// must outlive the result.
+// Computes the functions of tiny_model.h or, with a pipeline or tables, the
+// network of tiny_network.h. A micro-batch takes about `micro_batch` of virtual
+// time, in which weights are needed and gradients become final chunk by chunk.
+// `world` must outlive the result.
 TrainingSources TinySources(World* world, absl::Duration micro_batch);
 
 }  // namespace tributary::simulation

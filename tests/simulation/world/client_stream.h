@@ -158,6 +158,15 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       }
     }
 
+    // A second answer to a request is an error.
+    static bool MayRepeat(const Out& message) {
+      if constexpr (std::is_same_v<Out, WorkerMessage>) {
+        return !message.has_rows_request();
+      } else {
+        return true;
+      }
+    }
+
     // Reorders and repeats some messages, which must not change the result.
     void Disturb(std::vector<Out>* messages) {
       Random* const random = &world->random;
@@ -175,7 +184,7 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
         }
       }
       for (const Out& message : *messages) {
-        if (!random->Chance(faults.repeated)) continue;
+        if (!MayRepeat(message) || !random->Chance(faults.repeated)) continue;
         ++world->injected["repeated"];
         world->loop.After(
             random->Between(absl::ZeroDuration(), absl::Milliseconds(500)),

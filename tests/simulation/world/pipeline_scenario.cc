@@ -63,7 +63,8 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
   pipeline->set_stages(static_cast<int>(random->Uniform(2, 4)));
   pipeline->set_schedule(static_cast<PipelineSpec::Schedule>(
       random->Uniform(PipelineSpec::ZERO_BUBBLE, PipelineSpec::GPIPE)));
-  const Graph graph = BuildTinyNetwork(seed, /*on_layer=*/nullptr);
+  const Graph graph =
+      BuildTinyNetwork(seed, job->sparse(), /*on_layer=*/nullptr);
   std::vector<size_t> cuts;
   do {
     cuts = DrawCuts(graph, pipeline->stages(), random);
@@ -75,8 +76,9 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
 }
 
 void MakePipelineCluster(Random* random, Scenario* scenario) {
-  scenario->table =
-      BuildTinyNetwork(scenario->seed, /*on_layer=*/nullptr).table();
+  scenario->table = BuildTinyNetwork(scenario->seed, scenario->job.sparse(),
+                                     /*on_layer=*/nullptr)
+                        .table();
   // Most chunks contain several parameters, so that boundaries divide them.
   const int64_t chunk = kArenaAlignment * random->Uniform(1, 4);
   scenario->table.set_chunk_elements(chunk);

@@ -11,6 +11,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/update_recipe.h"
+#include "tests/simulation/world/reference_rows.h"
 #include "tests/simulation/world/tiny_model.h"
 #include "tests/simulation/world/tiny_network.h"
 #include "worker/data/sampler.h"
@@ -35,7 +36,7 @@ class Computation {
   virtual void Initialize(float* weights) const = 0;
   // Writes the gradient of a micro-batch of the step.
   virtual void Gradient(int64_t step, int64_t micro_batch, const float* weights,
-                        float* gradient) const = 0;
+                        float* gradient) = 0;
   virtual LossSums Evaluate(int64_t piece, const float* weights) const = 0;
 };
 
@@ -48,7 +49,7 @@ class TinyModelComputation final : public Computation {
     InitialWeights(scenario_.job, layout_, weights);
   }
   void Gradient(int64_t step, int64_t micro_batch, const float* weights,
-                float* gradient) const override {
+                float* gradient) override {
     MicroBatchGradient(
         scenario_.job, layout_, step, micro_batch,
         SampleCounts(scenario_, step)[static_cast<size_t>(micro_batch)],
@@ -63,17 +64,33 @@ class TinyModelComputation final : public Computation {
   const ArenaLayout& layout_;
 };
 
-// Computes the network of a pipeline without stages.
+// Where a network writes the gradients of vectors, too.
+class VectorSink final : public GradientSink {
+ public:
+  VectorSink(float* data, const Batch& batch)
+      : GradientSink(data, batch.samples), gradients_(batch.vectors.size()) {}
+  float* VectorGradients() override { return gradients_.data(); }
+  const std::vector<float>& gradients() const { return gradients_; }
+
+ private:
+  std::vector<float> gradients_;
+};
+
+// Computes the network of a pipeline without stages, or that of a job with
+// tables.
 class NetworkComputation final : public Computation {
  public:
-  NetworkComputation(const Scenario& scenario, const ArenaLayout& layout)
+  NetworkComputation(const Scenario& scenario, const ArenaLayout& layout,
+                     ReferenceRows* rows)
       : job_(scenario.job),
         layout_(layout),
+        rows_(rows),
         samples_(MakeTinySamples(job_, scenario.facts, /*wrong=*/false)),
         sampler_(SamplerOf(scenario)),
         device_(*MakeCpuDevice(PrecisionOf(job_))),
         model_(*NetworkModel::Create(
-            BuildTinyNetwork(scenario.seed, /*on_layer=*/nullptr),
+            BuildTinyNetwork(scenario.seed, job_.sparse(),
+                             /*on_layer=*/nullptr),
             samples_->info(),
             job_.batch().global() / job_.batch().micro_batches(), device_.get(),
             /*copies=*/nullptr, NetworkPart())) {}
@@ -82,26 +99,30 @@ class NetworkComputation final : public Computation {
     model_->Initialize(job_.seed(), layout_, weights);
   }
   void Gradient(int64_t step, int64_t micro_batch, const float* weights,
-                float* gradient) const override {
+                float* gradient) override {
     const Sampler::MicroBatch samples =
         sampler_.MicroBatchOf(step, static_cast<int>(micro_batch));
     Batch batch;
     samples_->ReadTrain(samples.epoch, samples.indexes, &batch);
-    GradientSink sink(gradient, batch.samples);
+    rows_->SetTrainVectors(&batch);
+    VectorSink sink(gradient, batch);
     const auto computed = model_->ForwardBackward(
         batch, job_.seed(), step, static_cast<int>(micro_batch), weights, &sink,
         /*observer=*/nullptr);
     if (!computed.ok()) std::abort();
+    rows_->AddMicroBatch(batch, sink.gradients());
   }
   LossSums Evaluate(int64_t piece, const float* weights) const override {
     Batch batch;
     samples_->ReadEvaluation(piece, piece + 1, &batch);
+    rows_->SetEvaluationVectors(&batch);
     return *model_->Evaluate(batch, weights);
   }
 
  private:
   const JobSpec& job_;
   const ArenaLayout& layout_;
+  ReferenceRows* const rows_;
   const std::unique_ptr<DataSet> samples_;
   const Sampler sampler_;
   const std::unique_ptr<Device> device_;
@@ -109,9 +130,10 @@ class NetworkComputation final : public Computation {
 };
 
 std::unique_ptr<Computation> MakeComputation(const Scenario& scenario,
-                                             const ArenaLayout& layout) {
-  if (scenario.pipeline()) {
-    return std::make_unique<NetworkComputation>(scenario, layout);
+                                             const ArenaLayout& layout,
+                                             ReferenceRows* rows) {
+  if (scenario.network()) {
+    return std::make_unique<NetworkComputation>(scenario, layout, rows);
   }
   return std::make_unique<TinyModelComputation>(scenario, layout);
 }
@@ -146,13 +168,14 @@ double ChunkSquares(const float* x, int64_t count) {
   return total;
 }
 
-double NormOf(const std::vector<float>& sum, const ArenaLayout& layout,
-              int64_t sample_count) {
+double NormOf(const std::vector<float>& sum, const ReferenceRows& rows,
+              const ArenaLayout& layout, int64_t sample_count) {
   double squares = 0;
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
     squares += ChunkSquares(sum.data() + layout.ChunkBegin(chunk),
                             layout.ChunkSize(chunk));
   }
+  rows.AddSquares(&squares);
   return std::sqrt(squares) / static_cast<double>(sample_count);
 }
 
@@ -207,8 +230,9 @@ ReferenceRun TrainReference(const Scenario& scenario,
   const auto elements = static_cast<size_t>(layout.arena_elements());
   ReferenceRun run;
   run.state.weights.resize(elements);
+  ReferenceRows rows(job);
   const std::unique_ptr<Computation> computation =
-      MakeComputation(scenario, layout);
+      MakeComputation(scenario, layout, &rows);
   computation->Initialize(run.state.weights.data());
   run.state.slots.assign((*optimizer)->slots(), std::vector<float>(elements));
   const int64_t micro_batches = job.batch().micro_batches();
@@ -231,12 +255,16 @@ ReferenceRun TrainReference(const Scenario& scenario,
                             gradients.back().data());
     }
     const std::vector<float> sum = SumUnder(1, gradients);
+    rows.Sum();
     const int64_t sample_count = SampleCountOfRound(scenario, step);
-    const double norm = NormOf(sum, layout, sample_count);
+    const double norm = NormOf(sum, rows, layout, sample_count);
     if (job.on_nonfinite() == JobSpec::SKIP && !std::isfinite(norm)) {
       run.skipped += rounds.StepsAfter(step + 1) - rounds.StepsAfter(step);
+      rows.Skip();
       continue;
     }
+    const float scale = GradientScale(sample_count, job.clip_norm(), norm);
+    const double rate = LearningRateAt(job, rounds.count(), step);
     std::vector<float> next(elements);
     for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
       const int64_t begin = layout.ChunkBegin(chunk);
@@ -248,18 +276,19 @@ ReferenceRun TrainReference(const Scenario& scenario,
       UpdateStep numbers;
       UpdateArguments update;
       update.gradient_sum = sum.data() + begin;
-      numbers.gradient_scale =
-          GradientScale(sample_count, job.clip_norm(), norm);
+      numbers.gradient_scale = scale;
       update.weights = run.state.weights.data() + begin;
       update.new_weights = next.data() + begin;
       update.slots = absl::MakeSpan(slots);
       update.segments = segments;
-      numbers.learning_rate = LearningRateAt(job, rounds.count(), step);
+      numbers.learning_rate = rate;
       numbers.number = step;
       (*optimizer)->At(numbers).Update(update);
     }
     run.state.weights = std::move(next);
+    rows.Apply(scale, rate / PeakLearningRate(job.optimizer()));
   }
+  run.state.tables = rows.Rows();
   double loss = 0;
   int64_t sample_count = 0;
   for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/parameters/arena_layout.h"
+#include "common/sparse/table_bucket.h"
 #include "tests/simulation/world/scenario.h"
 
 namespace tributary::simulation {
@@ -15,6 +16,8 @@ struct ModelState {
   std::vector<float> weights;  // Laid out as the arena.
   // Optimizer state, laid out as the arena.
   std::vector<std::vector<float>> slots;
+  // The rows of each table and bucket.
+  std::vector<std::vector<BucketRows>> tables;
 };
 
 struct ReferenceRun {

@@ -6,6 +6,7 @@
 #include "common/job/job.h"
 #include "tests/simulation/world/pipeline_scenario.h"
 #include "tests/simulation/world/random.h"
+#include "tests/simulation/world/tables_scenario.h"
 
 namespace tributary::simulation {
 namespace {
@@ -16,6 +17,8 @@ const ConsistencySpec& ScenarioConsistency(const JobSpec& job) {
 
 // With this number, no job of the regression tests has a pipeline.
 constexpr uint64_t kPipelineGenerator = 206;
+// With this number, none has tables.
+constexpr uint64_t kTablesGenerator = 413;
 
 // Seven of ten jobs are synchronous.
 void SetConsistency(Random* random, ConsistencySpec* mode) {
@@ -201,6 +204,7 @@ std::string Scenario::Describe() const {
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
       pipeline() ? absl::StrCat(", ", job.parallel().ShortDebugString()) : "",
+      tables() ? absl::StrCat(", ", job.sparse().ShortDebugString()) : "",
       ", steps ", job.steps(), ", micro-batches ", job.batch().micro_batches(),
       ", checkpoint every ", job.checkpoint().every_steps(), " steps or ",
       absl::FormatDuration(CheckpointInterval(job)), ", pieces ",
@@ -215,9 +219,15 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   Random by_time(Mix(seed, 57));
   // As for MaybeAllReduce: one of five jobs has a pipeline.
   Random pipeline(Mix(seed, kPipelineGenerator));
-  const bool has_pipeline = pipeline.Chance(0.2) || jobs == Jobs::kPipelines;
+  // One of six jobs has tables, and then neither a pipeline nor an all-reduce.
+  Random tables(Mix(seed, kTablesGenerator));
+  const bool has_tables =
+      (tables.Chance(1 / 6.) && jobs == Jobs::kAll) || jobs == Jobs::kTables;
+  const bool has_pipeline =
+      (pipeline.Chance(0.2) || jobs == Jobs::kPipelines) && !has_tables;
   JobSpec job = MakeJob(&random, &all_reduce, &by_time);
   if (has_pipeline) MakePipelineJob(seed, &pipeline, &job);
+  if (has_tables) MakeTablesJob(&tables, &job);
   Random rule(Mix(seed, 58));
   MaybeOtherRule(&rule, &job);
   scenario.job = ResolveJob(job);
@@ -267,10 +277,11 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
   if (has_pipeline) MakePipelineCluster(&pipeline, &scenario);
+  if (has_tables) MakeTablesCluster(&tables, &scenario);
   // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ScenarioConsistency(scenario.job);
-  if (scenario.servers > 1 &&
+  if (scenario.servers > 1 && !has_tables &&
       (mode.has_synchronous() || mode.has_local_steps()) &&
       replicas.Chance(0.3)) {
     scenario.job.mutable_recovery()->set_journal(true);

@@ -48,11 +48,14 @@ struct Scenario {
   bool asynchronous() const;
   bool all_reduce() const { return job.exchange().has_all_reduce(); }
   bool pipeline() const { return job.parallel().has_pipeline(); }
+  bool tables() const { return job.has_sparse(); }
+  // True if workers compute the network of tiny_network.h.
+  bool network() const { return pipeline() || tables(); }
   std::string Describe() const;
 };
 
 // Which jobs are drawn.
-enum class Jobs { kAll, kPipelines };
+enum class Jobs { kAll, kPipelines, kTables };
 
 // Returns the scenario of this seed.
 Scenario MakeScenario(uint64_t seed, Jobs jobs = Jobs::kAll);

@@ -1,6 +1,7 @@
 #include "tests/simulation/world/tiny_network.h"
 
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ namespace tributary::simulation {
 namespace {
 
 constexpr int64_t kFeatures = 4;
-constexpr int64_t kWidth = 4;  // Of all values, and the number of classes.
+constexpr int64_t kWidth =
+    4;  // Of all values, and the largest number of classes.
 
 // A layer that takes time.
 class SlowLayer final : public Layer {
@@ -48,11 +50,15 @@ class SlowLayer final : public Layer {
 // Adds layers to a graph.
 class Builder {
  public:
-  Builder(uint64_t seed, const OnLayer& on_layer)
-      : random_(Mix(seed, 61)), on_layer_(on_layer), graph_(kFeatures) {}
+  // The network reads `vectors` elements of vectors.
+  Builder(uint64_t seed, int64_t vectors, const OnLayer& on_layer)
+      : random_(Mix(seed, 61)),
+        on_layer_(on_layer),
+        graph_(kFeatures + vectors, vectors) {}
 
   Graph Build() {
-    const ValueId first = Add("first", MakeLinear(kFeatures), {graph_.input()});
+    const ValueId first = Add(
+        "first", MakeLinear(graph_.values()[graph_.input()]), {graph_.input()});
     ValueId value = first;
     const int64_t blocks = random_.Uniform(2, 4);
     for (int64_t i = 0; i < blocks; ++i) {
@@ -126,6 +132,17 @@ class Builder {
   std::vector<std::string> linear_;  // Those with a weight of their own.
 };
 
+// Returns the number of elements of the vector of each feature.
+std::vector<int64_t> VectorDims(const SparseSpec& sparse) {
+  std::vector<int64_t> dims;
+  for (const SparseFeatureSpec& feature : sparse.feature()) {
+    for (const SparseTableSpec& table : sparse.table()) {
+      if (table.name() == feature.table()) dims.push_back(table.dim());
+    }
+  }
+  return dims;
+}
+
 class TinySamples final : public DataSet {
  public:
   TinySamples(const JobSpec& job, const DataFacts& facts, bool wrong)
@@ -133,9 +150,16 @@ class TinySamples final : public DataSet {
         with_nan_(job.on_nonfinite() == JobSpec::SKIP),
         steps_per_nan_(8 * static_cast<uint64_t>(job.batch().global())),
         wrong_(wrong),
+        sparse_(job.sparse()),
+        values_(Random(Mix(seed_, 62)).Uniform(2, 60)),
         facts_(facts) {
     info_.sample_shape = {kFeatures};
-    info_.classes = kWidth;
+    // Models that read features predict one of two classes.
+    info_.classes = job.has_sparse() ? 2 : kWidth;
+    info_.vector_dims = VectorDims(sparse_);
+    for (const SparseFeatureSpec& feature : sparse_.feature()) {
+      info_.vector_names.push_back(feature.column());
+    }
   }
 
   const DataInfo& info() const override { return info_; }
@@ -146,6 +170,7 @@ class TinySamples final : public DataSet {
   uint64_t fingerprint() const override { return facts_.fingerprint(); }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override {
+    batch->feature_keys.resize(sparse_.feature_size());
     for (const int64_t index : indexes) {
       const uint64_t number = Mix(Mix(seed_, static_cast<uint64_t>(epoch)),
                                   static_cast<uint64_t>(index));
@@ -158,34 +183,56 @@ class TinySamples final : public DataSet {
     }
   }
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override {
+    batch->feature_keys.resize(sparse_.feature_size());
     for (int64_t piece = begin; piece < end; ++piece) {
       AddSample(Mix(seed_ + 9, static_cast<uint64_t>(piece)), batch);
     }
   }
 
  private:
-  static void AddSample(uint64_t number, Batch* batch) {
+  void AddSample(uint64_t number, Batch* batch) const {
     ++batch->samples;
     Random random(number);
     for (int64_t i = 0; i < kFeatures; ++i) {
       batch->features.push_back(static_cast<float>(random.Fraction()) - 0.5f);
     }
     batch->labels.push_back(
-        static_cast<int32_t>(random.Uniform(0, kWidth - 1)));
+        static_cast<int32_t>(random.Uniform(0, info_.classes - 1)));
+    for (int i = 0; i < sparse_.feature_size(); ++i) {
+      const bool one = sparse_.feature(i).pooling() == SparseFeatureSpec::NONE;
+      FeatureKeys& feature = batch->feature_keys[i];
+      for (int64_t k = one ? 1 : random.Uniform(0, 3); k > 0; --k) {
+        feature.keys.push_back(DrawKey(&random));
+      }
+      feature.ends.push_back(static_cast<int64_t>(feature.keys.size()));
+    }
+  }
+
+  // Returns one of few keys, some of which are rare.
+  uint64_t DrawKey(Random* random) const {
+    const int64_t value = random->Uniform(0, random->Uniform(0, values_ - 1));
+    if (value < 2) return value == 0 ? 0 : std::numeric_limits<uint64_t>::max();
+    return Mix(seed_, static_cast<uint64_t>(value));
   }
 
   const uint64_t seed_;
   const bool with_nan_;
   const uint64_t steps_per_nan_;
   const bool wrong_;
+  const SparseSpec sparse_;
+  const int64_t values_;  // Number of different keys.
   const DataFacts facts_;
   DataInfo info_;
 };
 
 }  // namespace
 
-Graph BuildTinyNetwork(uint64_t seed, const OnLayer& on_layer) {
-  return Builder(seed, on_layer).Build();
+Graph BuildTinyNetwork(uint64_t seed, const SparseSpec& sparse,
+                       const OnLayer& on_layer) {
+  const std::vector<int64_t> dims = VectorDims(sparse);
+  return Builder(seed, std::accumulate(dims.begin(), dims.end(), int64_t{0}),
+                 on_layer)
+      .Build();
 }
 
 std::unique_ptr<DataSet> MakeTinySamples(const JobSpec& job,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/codec/encoding.h"
 #include "common/sparse/key_hash.h"
@@ -85,7 +86,7 @@ class ServerRows::Requested final {
     while (true) {
       {
         absl::MutexLock lock(&mu_);
-        mu_.AwaitWithTimeout(absl::Condition(&settled), kPatience);
+        AwaitFor(&mu_, absl::Condition(&settled), kPatience);
         if (missing_ == 0) return values_.get();
         if (gone_) return absl::AbortedError("the rows are gone");
       }
@@ -180,6 +181,7 @@ void ServerRows::Push(int64_t step, int node, int64_t sample_count,
     header.set_learning_rate(*rate);
   }
   const auto send = [&](int shard, const TableGradients& rows) {
+    absl::MutexLock lock(&push_mu_);
     PackContribution(header, rows, dims_, gradient_encoding_,
                      [&](const RowContribution& part, OutgoingPayload payload) {
                        WorkerMessage message;

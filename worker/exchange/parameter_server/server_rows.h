@@ -39,7 +39,8 @@ class ServerRows final : public RowExchange {
                                          const TableKeys& keys) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void Push(int64_t step, int node, int64_t sample_count,
-            const TableGradients& sum) override;
+            const TableGradients& sum) override
+      ABSL_LOCKS_EXCLUDED(push_mu_);
 
   // Takes a message of a server. Returns InvalidArgument if it is not an answer
   // that the server may send.
@@ -60,6 +61,10 @@ class ServerRows final : public RowExchange {
   const StatedRates* const rates_;
   WeightsSink* const sink_;
   const Send send_;
+
+  // Held while a contribution is sent to a server: its parts follow each other,
+  // although several threads push.
+  absl::Mutex push_mu_;
 
   absl::Mutex mu_;
   int64_t next_request_ ABSL_GUARDED_BY(mu_) = 0;

@@ -1,0 +1,19 @@
+// Scenarios of jobs with tables.
+#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
+
+#include "tests/simulation/world/random.h"
+#include "tests/simulation/world/scenario.h"
+
+namespace tributary::simulation {
+
+// Turns a job into one with one or two tables and two or three features, whose
+// model is the network of the scenario's seed; see BuildTinyNetwork.
+void MakeTablesJob(Random* random, JobSpec* job);
+
+// Sets the table of parameters and the workers of a scenario with such a job.
+void MakeTablesCluster(Random* random, Scenario* scenario);
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
