@@ -3,7 +3,7 @@
 docs/cpp.md describes what changes it.
 """
 
-VERSION = "0.6.0"
+VERSION = "0.7.0"
 
 _MAJOR, _MINOR, _PATCH = VERSION.split(".")
 
