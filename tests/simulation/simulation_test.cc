@@ -208,5 +208,11 @@ TEST(SimulationRegressionTest, PartsOfGradientsArriveLate) {
   ExpectAllHoldInPipeline(329);
 }
 
+// A server without chunks refused the rows of an earlier assignment.
+TEST(SimulationRegressionTest, AWorkerIsReassignedBeforeItSendsItsRows) {
+  ExpectAllHoldWithTables(17);
+  ExpectAllHoldWithTables(91);
+}
+
 }  // namespace
 }  // namespace tributary::simulation
