@@ -37,6 +37,7 @@ struct Scenario {
   absl::Duration slowest_message;
   double repeated = 0;
   double reordered = 0;
+  double late_rows = 0;  // See ClientFaults.
   // Transfers between stages pass through shared memory.
   bool stage_memory = false;
 

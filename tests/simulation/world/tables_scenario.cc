@@ -92,6 +92,7 @@ void MakeTablesCluster(Random* random, Scenario* scenario) {
   scenario->table.set_chunk_elements(chunk);
   scenario->job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(
       chunk * static_cast<int64_t>(sizeof(float)));
+  scenario->late_rows = random->Chance(0.5) ? 0.1 : 0;
   // Some jobs begin without all of their workers.
   scenario->expected_workers =
       std::max(1, scenario->workers - (random->Chance(0.3) ? 1 : 0));

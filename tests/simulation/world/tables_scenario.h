@@ -11,7 +11,8 @@ namespace tributary::simulation {
 // model is the network of the scenario's seed; see BuildTinyNetwork.
 void MakeTablesJob(Random* random, JobSpec* job);
 
-// Sets the table of parameters and the workers of a scenario with such a job.
+// Sets the table of parameters, the workers and the late rows of a scenario
+// with such a job.
 void MakeTablesCluster(Random* random, Scenario* scenario);
 
 }  // namespace tributary::simulation
