@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/history.h"
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/scenario.h"
 
 namespace tributary::simulation {
 namespace {

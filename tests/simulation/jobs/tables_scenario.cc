@@ -1,10 +1,10 @@
-#include "tests/simulation/world/tables_scenario.h"
+#include "tests/simulation/jobs/tables_scenario.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/parameters/arena_layout.h"
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/tiny_network.h"
 
 namespace tributary::simulation {
 namespace {

@@ -1,7 +1,7 @@
 // The job, the cluster and the amount of faults, which the seed determines
 // before a history begins.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_
 
 #include <cstdint>
 #include <string>
@@ -63,4 +63,4 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs = Jobs::kAll);
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_
