@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/processes/server_process.h"
+#include "tests/simulation/world/client_stream.h"
 
 namespace tributary::simulation {
 namespace {
@@ -156,6 +157,9 @@ void Faults::ArmForWorker(ArmedFailpoint* armed) {
   armed->crash = true;
   armed->point =
       kWorkerPoints[random->Uniform(0, std::size(kWorkerPoints) - 1)];
+  if (world_->scenario.late_rows > 0 && random->Chance(0.5)) {
+    armed->point = kLateRows;
+  }
   const int64_t worker = random->Uniform(0, world_->scenario.workers - 1);
   armed->process = world_->Find(absl::StrCat("worker-", worker))->number();
 }

@@ -13,11 +13,11 @@
 #include "common/job/rounds.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/shard_files.h"
+#include "tests/common/sparse/reference_table.h"
 #include "tests/simulation/faults.h"
+#include "tests/simulation/jobs/reference.h"
 #include "tests/simulation/processes/server_process.h"
 #include "tests/simulation/processes/worker_process.h"
-#include "tests/simulation/world/reference.h"
-#include "tests/support/reference_table.h"
 
 namespace tributary::simulation {
 namespace {

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/history.h"
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/scenario.h"
 
 namespace tributary::simulation {
 namespace {
@@ -206,6 +206,12 @@ TEST(SimulationRegressionTest, AnEvaluationIsCompleteBeforeAllStagesBeginIt) {
 // Each stage waited for another one, while parts of gradients filled queues.
 TEST(SimulationRegressionTest, PartsOfGradientsArriveLate) {
   ExpectAllHoldInPipeline(329);
+}
+
+// A server without chunks refused the rows of an earlier assignment.
+TEST(SimulationRegressionTest, AWorkerIsReassignedBeforeItSendsItsRows) {
+  ExpectAllHoldWithTables(17);
+  ExpectAllHoldWithTables(91);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "common/sparse/initial_rows.h"
 #include "common/sparse/key_hash.h"
-#include "tests/support/reference_table.h"
+#include "tests/common/sparse/reference_table.h"
 
 namespace tributary {
 namespace {

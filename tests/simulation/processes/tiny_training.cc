@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
-#include "tests/simulation/world/tiny_model.h"
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/tiny_model.h"
+#include "tests/simulation/jobs/tiny_network.h"
 #include "worker/models/network_model.h"
 
 namespace tributary::simulation {

@@ -112,6 +112,7 @@ SimulatedWorkerNetwork::ConnectToServer(const std::string& address,
   faults.reordered = scenario.reordered;
   // In asynchronous mode each contribution has one outcome.
   faults.repeated = scenario.asynchronous() ? 0 : scenario.repeated;
+  faults.late_rows = scenario.late_rows;
   return std::make_unique<SimulatedClientStream<ServerMessage, WorkerMessage>>(
       world_, process_, std::move(link), faults);
 }

@@ -21,12 +21,18 @@
 
 namespace tributary::simulation {
 
+// The failpoint of a worker that has sent its chunks and not yet its rows.
+inline constexpr char kLateRows[] = "-late rows";
+
 // Probabilities of faults that affect what a client sends after its first
 // message.
 struct ClientFaults {
   // Probability that messages written together are reordered.
   double reordered = 0;
   double repeated = 0;  // Probability that a message is written again later.
+  // Probability that gradients of rows are written later than other messages,
+  // so that a worker may be lost between its chunks and its rows.
+  double late_rows = 0;
 };
 
 // A client's stream that writes its queue after random delays.
@@ -144,7 +150,13 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       if (session->TakeMore(&more)) messages.push_back(std::move(more));
       if (messages.empty() && !half_closed) return;
       if (std::exchange(greeted, true)) Disturb(&messages);
-      for (const Out& message : messages) link->Send(Link::kClient, message);
+      for (const Out& message : messages) {
+        if (IsLate(message)) {
+          SendLater(message, kLateRows, absl::Milliseconds(50));
+        } else {
+          link->Send(Link::kClient, message);
+        }
+      }
       if (half_closed) link->HalfClose();
     }
 
@@ -186,11 +198,28 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       for (const Out& message : *messages) {
         if (!MayRepeat(message) || !random->Chance(faults.repeated)) continue;
         ++world->injected["repeated"];
-        world->loop.After(
-            random->Between(absl::ZeroDuration(), absl::Milliseconds(500)),
-            scope, "-repeat",
-            [l = link, message] { l->Send(Link::kClient, message); });
+        SendLater(message, "-repeat", absl::Milliseconds(500));
       }
+    }
+
+    bool IsLate(const Out& message) {
+      if constexpr (std::is_same_v<Out, WorkerMessage>) {
+        if (!message.has_row_contribution() || faults.late_rows == 0 ||
+            !world->random.Chance(faults.late_rows)) {
+          return false;
+        }
+        ++world->injected["late rows"];
+        return true;
+      } else {
+        return false;
+      }
+    }
+
+    // Sends the message up to `most` later.
+    void SendLater(const Out& message, const char* label, absl::Duration most) {
+      world->loop.After(
+          world->random.Between(absl::ZeroDuration(), most), scope, label,
+          [l = link, message] { l->Send(Link::kClient, message); });
     }
 
     // Runs `action` in an event of its own, unless the stream is gone by then.

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "tests/simulation/world/random.h"
+#include "tests/simulation/jobs/random.h"
 
 namespace tributary::simulation {
 

@@ -17,8 +17,8 @@
 #include "common/base/executor.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/thread.h"
+#include "tests/simulation/jobs/random.h"
 #include "tests/simulation/world/event_loop.h"
-#include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
 

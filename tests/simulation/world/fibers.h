@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/runtime.h"
+#include "tests/simulation/jobs/random.h"
 #include "tests/simulation/world/event_loop.h"
-#include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tests/simulation/jobs/random.h"
 #include "tests/simulation/world/event_loop.h"
-#include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
 

@@ -17,15 +17,15 @@
 #include "common/os/logger.h"
 #include "common/parameters/arena_layout.h"
 #include "server/replication/replica_store.h"
+#include "tests/simulation/jobs/random.h"
+#include "tests/simulation/jobs/reference.h"
+#include "tests/simulation/jobs/scenario.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/event_loop.h"
 #include "tests/simulation/world/fibers.h"
 #include "tests/simulation/world/ledger.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/network.h"
-#include "tests/simulation/world/random.h"
-#include "tests/simulation/world/reference.h"
-#include "tests/simulation/world/scenario.h"
 
 namespace tributary::simulation {
 

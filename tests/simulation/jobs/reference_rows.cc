@@ -1,4 +1,4 @@
-#include "tests/simulation/world/reference_rows.h"
+#include "tests/simulation/jobs/reference_rows.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,13 +1,13 @@
 // The tables of embeddings in the sequential reference.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_ROWS_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_ROWS_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_ROWS_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_ROWS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "common/sparse/table_bucket.h"
 #include "proto/job.pb.h"
-#include "tests/support/reference_table.h"
+#include "tests/common/sparse/reference_table.h"
 #include "worker/data/batch.h"
 
 namespace tributary::simulation {
@@ -55,4 +55,4 @@ class ReferenceRows {
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_ROWS_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_ROWS_H_

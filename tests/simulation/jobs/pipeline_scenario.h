@@ -1,9 +1,9 @@
 // Scenarios of jobs with a pipeline.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_PIPELINE_SCENARIO_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_PIPELINE_SCENARIO_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_PIPELINE_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_PIPELINE_SCENARIO_H_
 
-#include "tests/simulation/world/random.h"
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/random.h"
+#include "tests/simulation/jobs/scenario.h"
 
 namespace tributary::simulation {
 
@@ -16,4 +16,4 @@ void MakePipelineCluster(Random* random, Scenario* scenario);
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_PIPELINE_SCENARIO_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_PIPELINE_SCENARIO_H_

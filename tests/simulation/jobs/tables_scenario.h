@@ -1,9 +1,9 @@
 // Scenarios of jobs with tables.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_TABLES_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_TABLES_SCENARIO_H_
 
-#include "tests/simulation/world/random.h"
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/random.h"
+#include "tests/simulation/jobs/scenario.h"
 
 namespace tributary::simulation {
 
@@ -11,9 +11,10 @@ namespace tributary::simulation {
 // model is the network of the scenario's seed; see BuildTinyNetwork.
 void MakeTablesJob(Random* random, JobSpec* job);
 
-// Sets the table of parameters and the workers of a scenario with such a job.
+// Sets the table of parameters, the workers and the late rows of a scenario
+// with such a job.
 void MakeTablesCluster(Random* random, Scenario* scenario);
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_TABLES_SCENARIO_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_TABLES_SCENARIO_H_

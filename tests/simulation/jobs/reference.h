@@ -1,14 +1,14 @@
 // A sequential implementation of the same training. Every history of a job
 // whose result does not depend on timing must produce its result.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "common/parameters/arena_layout.h"
 #include "common/sparse/table_bucket.h"
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/scenario.h"
 
 namespace tributary::simulation {
 
@@ -38,4 +38,4 @@ ReferenceRun TrainReference(const Scenario& scenario,
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_REFERENCE_H_

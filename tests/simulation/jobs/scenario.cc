@@ -1,12 +1,12 @@
-#include "tests/simulation/world/scenario.h"
+#include "tests/simulation/jobs/scenario.h"
 
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
-#include "tests/simulation/world/pipeline_scenario.h"
-#include "tests/simulation/world/random.h"
-#include "tests/simulation/world/tables_scenario.h"
+#include "tests/simulation/jobs/pipeline_scenario.h"
+#include "tests/simulation/jobs/random.h"
+#include "tests/simulation/jobs/tables_scenario.h"
 
 namespace tributary::simulation {
 namespace {

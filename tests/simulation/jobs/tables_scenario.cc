@@ -1,10 +1,10 @@
-#include "tests/simulation/world/tables_scenario.h"
+#include "tests/simulation/jobs/tables_scenario.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/parameters/arena_layout.h"
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/tiny_network.h"
 
 namespace tributary::simulation {
 namespace {
@@ -92,6 +92,7 @@ void MakeTablesCluster(Random* random, Scenario* scenario) {
   scenario->table.set_chunk_elements(chunk);
   scenario->job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(
       chunk * static_cast<int64_t>(sizeof(float)));
+  scenario->late_rows = random->Chance(0.5) ? 0.1 : 0;
   // Some jobs begin without all of their workers.
   scenario->expected_workers =
       std::max(1, scenario->workers - (random->Chance(0.3) ? 1 : 0));

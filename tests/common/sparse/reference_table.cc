@@ -1,4 +1,4 @@
-#include "tests/support/reference_table.h"
+#include "tests/common/sparse/reference_table.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/tiny_network.h"
 
 #include <limits>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/simulation/world/random.h"
+#include "tests/simulation/jobs/random.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/dropout.h"
 #include "worker/nn/layers/layer_norm.h"

@@ -1,4 +1,4 @@
-#include "tests/simulation/world/reference.h"
+#include "tests/simulation/jobs/reference.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/update_recipe.h"
-#include "tests/simulation/world/reference_rows.h"
-#include "tests/simulation/world/tiny_model.h"
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/reference_rows.h"
+#include "tests/simulation/jobs/tiny_model.h"
+#include "tests/simulation/jobs/tiny_network.h"
 #include "worker/data/sampler.h"
 #include "worker/models/network_model.h"
 #include "worker/training/local_sgd.h"

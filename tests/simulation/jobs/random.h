@@ -1,7 +1,7 @@
 // The only source of randomness in a simulated history. Its values depend only
 // on the seed, on every machine.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_RANDOM_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_RANDOM_H_
 
 #include <cstdint>
 
@@ -47,4 +47,4 @@ class Random {
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_RANDOM_H_

@@ -1,8 +1,8 @@
 // The computation of simulated workers. In place of a network, it derives
 // gradients from the seed, the step, the micro-batch and the weights, so that
 // any error in weights or gradients shows in the result.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_MODEL_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_MODEL_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_MODEL_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_MODEL_H_
 
 #include <cstdint>
 #include <vector>
@@ -30,4 +30,4 @@ LossSums EvaluatePiece(const ArenaLayout& layout, int64_t piece,
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_MODEL_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_MODEL_H_

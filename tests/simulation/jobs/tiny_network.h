@@ -1,8 +1,8 @@
 // The network and the samples of simulated jobs with a pipeline or with tables.
 // Real layers compute it, in the stages of workers and undivided in the
 // reference.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_NETWORK_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_NETWORK_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_NETWORK_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_NETWORK_H_
 
 #include <cstdint>
 #include <functional>
@@ -33,4 +33,4 @@ std::unique_ptr<DataSet> MakeTinySamples(const JobSpec& job,
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_TINY_NETWORK_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_TINY_NETWORK_H_

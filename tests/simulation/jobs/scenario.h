@@ -1,7 +1,7 @@
 // The job, the cluster and the amount of faults, which the seed determines
 // before a history begins.
-#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
-#define TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+#ifndef TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_
 
 #include <cstdint>
 #include <string>
@@ -37,6 +37,7 @@ struct Scenario {
   absl::Duration slowest_message;
   double repeated = 0;
   double reordered = 0;
+  double late_rows = 0;  // See ClientFaults.
   // Transfers between stages pass through shared memory.
   bool stage_memory = false;
 
@@ -62,4 +63,4 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs = Jobs::kAll);
 
 }  // namespace tributary::simulation
 
-#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+#endif  // TRIBUTARY_TESTS_SIMULATION_JOBS_SCENARIO_H_

@@ -1,11 +1,11 @@
-#include "tests/simulation/world/pipeline_scenario.h"
+#include "tests/simulation/jobs/pipeline_scenario.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "common/parameters/arena_layout.h"
-#include "tests/simulation/world/tiny_network.h"
+#include "tests/simulation/jobs/tiny_network.h"
 #include "worker/nn/network_cuts.h"
 
 namespace tributary::simulation {

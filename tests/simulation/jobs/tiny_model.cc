@@ -1,9 +1,9 @@
-#include "tests/simulation/world/tiny_model.h"
+#include "tests/simulation/jobs/tiny_model.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "tests/simulation/world/random.h"
+#include "tests/simulation/jobs/random.h"
 
 namespace tributary::simulation {
 namespace {

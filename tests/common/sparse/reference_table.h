@@ -1,6 +1,6 @@
 // What a table of embeddings must contain.
-#ifndef TRIBUTARY_TESTS_SUPPORT_REFERENCE_TABLE_H_
-#define TRIBUTARY_TESTS_SUPPORT_REFERENCE_TABLE_H_
+#ifndef TRIBUTARY_TESTS_COMMON_SPARSE_REFERENCE_TABLE_H_
+#define TRIBUTARY_TESTS_COMMON_SPARSE_REFERENCE_TABLE_H_
 
 #include <cstdint>
 #include <map>
@@ -68,4 +68,4 @@ std::string DifferenceOf(const std::vector<BucketRows>& is,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_TESTS_SUPPORT_REFERENCE_TABLE_H_
+#endif  // TRIBUTARY_TESTS_COMMON_SPARSE_REFERENCE_TABLE_H_
