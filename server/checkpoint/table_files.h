@@ -41,7 +41,7 @@ absl::Status ReadTableFiles(
     const std::function<absl::Status(int table, const TableRecord& record)>&
         visit);
 
-// Loads the tables' rows from a checkpoint.
+// Loads the tables' rows from a checkpoint; no effect if `tables` is null.
 // Returns the errors of ReadTableFiles and SparseTable::Restore.
 absl::Status RestoreTables(const std::string& folder,
                            const CheckpointManifest& manifest,

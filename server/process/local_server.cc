@@ -258,10 +258,8 @@ absl::Status LocalServer::Restore(const Configure& configure,
   }
   const int64_t version = snapshot.version;
   engine->Restore(std::move(snapshot));
-  if (engine->tables() != nullptr) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        RestoreTables(configure.checkpoint(), manifest, engine->tables()));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      RestoreTables(configure.checkpoint(), manifest, engine->tables()));
   if (!configure.job().recovery().journal()) return absl::OkStatus();
   // Keeps the state here as well, so that it survives the loss of its source.
   absl::Status added;
