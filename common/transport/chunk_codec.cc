@@ -220,7 +220,8 @@ absl::Status DecodeAround(grpc::ByteBuffer* bytes, uint32_t payload_kinds,
     const uint32_t tag = in.ReadTag();
     const uint32_t kind = tag >> 3;
     if (kind == 0) return NotAMessage("no envelope");
-    has_payload = kind >= 32 || (payload_kinds >> kind & 1) != 0;
+    has_payload = kind >= 32 || ((payload_kinds >> kind & 1) != 0 &&
+                                 (tag & 7) == kLengthDelimited);
     if (has_payload) {
       TRIBUTARY_RETURN_IF_ERROR(ReadHeader(tag, &in, message, &payload_bytes));
       end = static_cast<uint64_t>(in.CurrentPosition()) + payload_bytes;
