@@ -71,6 +71,13 @@ class PosixFileSystem final : public FileSystem {
                            to);
   }
 
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    return link(from.c_str(), to.c_str()) == 0
+               ? absl::OkStatus()
+               : FileError(errno, absl::StrCat("cannot link ", from, " to"),
+                           to);
+  }
+
   absl::Status Exchange(const std::string& a, const std::string& b) override {
     if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
         0) {

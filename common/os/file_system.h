@@ -55,6 +55,9 @@ class FileSystem {
   // Renames a file or folder. Replaces `to` if it is a file or an empty folder.
   virtual absl::Status Rename(const std::string& from,
                               const std::string& to) = 0;
+  // Gives the file `from` the second name `to`. Returns AlreadyExists if `to`
+  // exists, and the system's error on file systems that do not support it.
+  virtual absl::Status Link(const std::string& from, const std::string& to) = 0;
   // Atomically exchanges two files or folders. Returns Unimplemented if the
   // file system does not support it.
   virtual absl::Status Exchange(const std::string& a, const std::string& b) = 0;

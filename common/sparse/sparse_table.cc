@@ -6,53 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
+#include "common/sparse/for_each_key.h"
 #include "common/sparse/key_hash.h"
 
 namespace tributary {
-namespace {
-
-// Looks up keys in three stages, so that the cache misses of many keys overlap:
-// loads the line of the index, then the row, and then calls
-// visit(place, hash, bucket).
-template <typename BucketOf, typename Visit>
-void ForEachKey(absl::Span<const uint64_t> keys, int64_t row_bytes,
-                const BucketOf& bucket_of, const Visit& visit) {
-  // Long enough for a miss of each stage, and few enough lines for the cache.
-  constexpr int64_t kAhead = 12;
-  constexpr int64_t kRing = 32;
-  struct Search {
-    uint64_t hash;
-    decltype(bucket_of(uint64_t{})) bucket;
-  };
-  Search ring[kRing];
-  const auto count = static_cast<int64_t>(keys.size());
-  for (int64_t i = 0; i < count + 2 * kAhead; ++i) {
-    if (i < count) {
-      Search& search = ring[i % kRing];
-      search.hash = KeyHash(keys[i]);
-      search.bucket = bucket_of(search.hash);
-      search.bucket->rows().Prefetch(search.hash);
-    }
-    if (const int64_t j = i - kAhead; j >= 0 && j < count) {
-      const Search& search = ring[j % kRing];
-      const auto* row = reinterpret_cast<const char*>(
-          search.bucket->rows().Candidate(search.hash));
-      if (row != nullptr) {
-        for (int64_t byte = 0; byte < row_bytes; byte += 64) {
-          __builtin_prefetch(row + byte, /*rw=*/1);
-        }
-        __builtin_prefetch(row + row_bytes - 1, /*rw=*/1);
-      }
-    }
-    if (const int64_t j = i - 2 * kAhead; j >= 0) {
-      const Search& search = ring[j % kRing];
-      visit(j, search.hash, search.bucket);
-    }
-  }
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
     const Options& options) {
   TRIBUTARY_ASSIGN_OR_RETURN(RowRule rule, RowRule::Create(options.spec));
@@ -70,8 +27,8 @@ SparseTable::SparseTable(const Options& options, RowRule rule)
               options.spec.memory_bytes()),
       bucket_of_(options.spec.buckets()) {
   for (const int bucket : buckets()) {
-    buckets_.push_back(std::make_unique<TableBucket>(bucket, &options_.spec,
-                                                     layout_, &memory_));
+    buckets_.push_back(std::make_unique<TableBucket>(
+        bucket, &options_.spec, layout_, &memory_, options.version));
     bucket_of_[bucket] = buckets_.back().get();
   }
 }
@@ -178,16 +135,16 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
         RowHeader* row = bucket->rows().Find(key, hash);
         if (row != nullptr) {
           before->Existed(place);
+          bucket->Touch(row, step);
         } else {
           if (!status.ok() || !bucket->Admit(key, step)) return;
-          row = bucket->Insert(key, hash);
+          row = bucket->Insert(key, hash, step);
           if (row == nullptr) {
             status = bucket->Full();
             return;
           }
           initial_.Write(key, RowValues(row));
         }
-        row->last_step = static_cast<uint32_t>(step);
         float* const values = RowValues(row);
         rule.Update(sum->values.get() + place * layout_.dim, layout_.dim,
                     values, values + layout_.dim, before->values(place));
@@ -225,7 +182,7 @@ SparseTable::Size SparseTable::size() const {
   size.bytes = memory_.bytes();
   for (const auto& bucket : buckets_) {
     size.rows += bucket->rows().size();
-    size.bytes += bucket->rows().index_bytes();
+    size.bytes += bucket->rows().index_bytes() + bucket->changes_bytes();
   }
   return size;
 }
@@ -245,15 +202,20 @@ absl::Status SparseTable::Restore(const BucketRows& rows) {
   return bucket == nullptr ? absl::OkStatus() : bucket->Restore(rows);
 }
 
-SparseTable::Contents SparseTable::Read(int steps) const {
-  absl::ReaderMutexLock lock(&mu_);
-  Contents contents;
+SparseTable::Changes SparseTable::TakeChanges(int steps) {
+  absl::MutexLock lock(&mu_);
+  Changes changes;
+  changes_taken_ = version_;
   for (const auto& bucket : buckets_) {
-    contents.buckets.push_back(bucket->Copy());
+    BucketRows rows = bucket->TakeChanges(version_);
+    if (!rows.keys.empty() || !rows.candidates.empty() ||
+        !rows.removed.empty()) {
+      changes.buckets.push_back(std::move(rows));
+    }
   }
   const int ages = std::min(steps, static_cast<int>(before_.size()));
   for (int age = 1; age <= ages; ++age) {
-    StepBefore& before = contents.before.emplace_back();
+    StepBefore& before = changes.before.emplace_back();
     before.age = age;
     before_[age - 1]->ForEach([&](uint64_t key, bool existed,
                                   const float* values) {
@@ -262,7 +224,18 @@ SparseTable::Contents SparseTable::Read(int steps) const {
       before.values.insert(before.values.end(), values, values + layout_.dim);
     });
   }
-  return contents;
+  return changes;
+}
+
+void SparseTable::ConfirmChanges(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  if (version != changes_taken_) return;
+  for (const auto& bucket : buckets_) bucket->ConfirmChanges();
+}
+
+void SparseTable::ChangeAll() {
+  absl::MutexLock lock(&mu_);
+  for (const auto& bucket : buckets_) bucket->ChangeAll();
 }
 
 void SparseTable::Restore(const StepBefore& before) {

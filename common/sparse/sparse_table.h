@@ -106,12 +106,19 @@ class SparseTable {
     std::vector<uint32_t> existed;  // 0: the key had no row.
     std::vector<float> values;      // [keys, dim].
   };
-  struct Contents {
+  struct Changes {
+    // Lists in any order, perhaps with duplicates: see SortRows.
     std::vector<BucketRows> buckets;
     std::vector<StepBefore> before;
   };
-  // Copies all rows, and what they were before the last `steps` steps.
-  Contents Read(int steps) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Copies what has changed since Options::version, or since the last call that
+  // was confirmed, and what the rows were before the last `steps` steps.
+  Changes TakeChanges(int steps) ABSL_LOCKS_EXCLUDED(mu_);
+  // Call it when the changes taken at `version` are safe. No effect if later
+  // ones were taken: these include them.
+  void ConfirmChanges(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  // Lets all rows count as changed.
+  void ChangeAll() ABSL_LOCKS_EXCLUDED(mu_);
   // Adds those rows of a bucket that belong to this server. Returns
   // InvalidArgument, naming the key, if a key does not belong to the bucket or
   // has a row already, and ResourceExhausted like Apply.
@@ -146,6 +153,7 @@ class SparseTable {
 
   mutable absl::Mutex mu_;
   int64_t version_ ABSL_GUARDED_BY(mu_);
+  int64_t changes_taken_ ABSL_GUARDED_BY(mu_) = -1;  // Their version.
   SlabMemory memory_ ABSL_GUARDED_BY(mu_);
   // This server's buckets, ascending; the objects are guarded by mu_.
   std::vector<std::unique_ptr<TableBucket>> buckets_;

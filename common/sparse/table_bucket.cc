@@ -5,15 +5,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/sparse/for_each_key.h"
 #include "common/sparse/key_hash.h"
 
 namespace tributary {
+namespace {
+
+void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to) {
+  to->keys.push_back(row.key);
+  to->last_steps.push_back(row.last_step);
+  const float* const values = RowValues(&row);
+  to->values.insert(to->values.end(), values, values + layout.floats());
+}
+
+}  // namespace
 
 bool TableBucket::Admit(uint64_t key, int64_t step) {
   const int64_t wanted = spec_.admission().min_count();
   if (wanted <= 1) return true;
   const auto [found, added] = candidates_.try_emplace(key);
   BucketRows::Candidate& candidate = found->second;
+  if (added || candidate.last_step < changed_since_) changed_.push_back(key);
   candidate.key = key;
   candidate.last_step = static_cast<uint32_t>(step);
   if (++candidate.steps < wanted) return false;
@@ -21,7 +33,15 @@ bool TableBucket::Admit(uint64_t key, int64_t step) {
   return true;
 }
 
-RowHeader* TableBucket::Insert(uint64_t key, uint64_t hash) {
+RowHeader* TableBucket::Insert(uint64_t key, uint64_t hash, int64_t step) {
+  RowHeader* const row = Add(key, hash);
+  if (row == nullptr) return nullptr;
+  changed_.push_back(key);
+  row->last_step = static_cast<uint32_t>(step);
+  return row;
+}
+
+RowHeader* TableBucket::Add(uint64_t key, uint64_t hash) {
   RowHeader* const row = rows_.Insert(key, hash);
   if (row == nullptr) return nullptr;
   std::fill_n(RowValues(row) + layout_.dim, layout_.state, 0.f);
@@ -59,7 +79,9 @@ void TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
     for (const auto& [last, key] : old) Remove(key, step, before);
     for (auto next = candidates_.begin(); next != candidates_.end();) {
       const auto candidate = next++;
-      if (expired(candidate->second.last_step)) candidates_.erase(candidate);
+      if (!expired(candidate->second.last_step)) continue;
+      changed_.push_back(candidate->first);
+      candidates_.erase(candidate);
     }
   }
   if (spec_.capacity() == 0) return;
@@ -84,7 +106,44 @@ void TableBucket::Remove(uint64_t key, int64_t step, RowsBefore* before) {
   if (row->last_step != step) {
     before->Add(key, /*existed=*/true, RowValues(row));
   }
+  if (row->last_step < changed_since_) changed_.push_back(key);
   rows_.Remove(key, hash);
+}
+
+BucketRows TableBucket::TakeChanges(int64_t version) {
+  if (taken_.empty()) {
+    taken_ = std::move(changed_);
+  } else {
+    taken_.insert(taken_.end(), changed_.begin(), changed_.end());
+    std::sort(taken_.begin(), taken_.end());
+    taken_.erase(std::unique(taken_.begin(), taken_.end()), taken_.end());
+  }
+  changed_ = std::vector<uint64_t>();
+  changed_since_ = version;
+  BucketRows changes;
+  changes.bucket = number_;
+  changes.keys.reserve(taken_.size());
+  changes.last_steps.reserve(taken_.size());
+  changes.values.reserve(taken_.size() * layout_.floats());
+  ForEachKey(
+      taken_, layout_.bytes(), [this](uint64_t /*hash*/) { return this; },
+      [&](int64_t place, uint64_t hash, const TableBucket* /*bucket*/) {
+        const uint64_t key = taken_[place];
+        if (const RowHeader* const row = rows_.Find(key, hash)) {
+          AppendRow(*row, layout_, &changes);
+        } else if (const auto candidate = candidates_.find(key);
+                   candidate != candidates_.end()) {
+          changes.candidates.push_back(candidate->second);
+        } else {
+          changes.removed.push_back(key);
+        }
+      });
+  return changes;
+}
+
+void TableBucket::ChangeAll() {
+  rows_.ForEach([&](const RowHeader* row) { changed_.push_back(row->key); });
+  for (const auto& [key, candidate] : candidates_) changed_.push_back(key);
 }
 
 BucketRows TableBucket::Copy() const {
@@ -100,10 +159,7 @@ BucketRows TableBucket::Copy() const {
   copy.last_steps.reserve(all.size());
   copy.values.reserve(all.size() * layout_.floats());
   for (const RowHeader* const row : all) {
-    copy.keys.push_back(row->key);
-    copy.last_steps.push_back(row->last_step);
-    const float* const values = RowValues(row);
-    copy.values.insert(copy.values.end(), values, values + layout_.floats());
+    AppendRow(*row, layout_, &copy);
   }
   for (const auto& [key, candidate] : candidates_) {
     copy.candidates.push_back(candidate);
@@ -130,7 +186,7 @@ absl::Status TableBucket::Restore(const BucketRows& rows) {
       return absl::InvalidArgumentError(absl::StrCat(
           "key ", key, " of table '", spec_.name(), "' has two rows"));
     }
-    RowHeader* const row = Insert(key, hash);
+    RowHeader* const row = Add(key, hash);
     if (row == nullptr) return Full();
     row->last_step = rows.last_steps[i];
     std::copy_n(rows.values.data() + static_cast<int64_t>(i) * layout_.floats(),

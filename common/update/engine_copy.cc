@@ -31,9 +31,9 @@ bool CopyEngine(UpdateEngine* engine, int64_t version,
         complete();
       });
   if (!taken || tables == nullptr) return taken;
-  return tables->Copy(
-      version, [parts, complete](std::vector<SparseTable::Contents> contents) {
-        parts->copy.tables = std::move(contents);
+  return tables->TakeChanges(
+      version, [parts, complete](std::vector<SparseTable::Changes> changes) {
+        parts->copy.tables = std::move(changes);
         complete();
       });
 }

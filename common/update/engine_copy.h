@@ -13,15 +13,17 @@
 
 namespace tributary {
 
-// The chunks and the tables of a server in one version.
+// The chunks of a server in one version, and what has changed in its tables up
+// to this version.
 struct EngineCopy {
   Snapshot chunks;
-  std::vector<SparseTable::Contents> tables;  // Empty in jobs without tables.
+  std::vector<SparseTable::Changes> tables;  // Empty in jobs without tables.
 };
 
-// Copies the chunks and the tables as soon as they have the version, and then
+// Copies the chunks and the changes as soon as they have the version, and then
 // calls `done` once, on any thread. Returns false, and does not call `done`, if
-// the version has passed; see UpdateEngine::TakeSnapshot and TableEngine::Copy.
+// the version has passed; see UpdateEngine::TakeSnapshot and
+// TableEngine::TakeChanges.
 bool CopyEngine(UpdateEngine* engine, int64_t version,
                 std::function<void(EngineCopy)> done);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -90,27 +91,40 @@ absl::Status CheckBlocks(const CheckpointFile& file) {
   return absl::OkStatus();
 }
 
+// Adds the names of the listed files with changes of rows.
+void AddTableParts(const CheckpointManifest& manifest,
+                   std::set<std::string>* names) {
+  std::set<absl::string_view> listed;
+  for (const CheckpointFile& file : manifest.file()) listed.insert(file.name());
+  for (int shard = 0; shard < manifest.servers(); ++shard) {
+    for (int part = 1;; ++part) {
+      std::string name = TableFileName(shard, manifest.servers(), part);
+      if (listed.count(name) == 0) break;
+      names->insert(std::move(name));
+    }
+  }
+}
+
 // Checks that there is each file of each server once, and that the files are
 // large enough for the model.
 absl::Status CheckFiles(const CheckpointManifest& manifest,
                         const ArenaLayout& layout) {
   std::set<std::string> missing;
   const bool has_state = manifest.state_size() > 0;
-  const int64_t expected =
-      static_cast<int64_t>(manifest.servers()) *
-      (1 + (has_state ? 1 : 0) + (manifest.tables() ? 1 : 0));
-  if (manifest.file_size() != expected) {
-    return Error(Counted(manifest.servers(), "server has", "servers have"), " ",
-                 Counted(expected, "file"), ", not ", manifest.file_size());
-  }
   for (int shard = 0; shard < manifest.servers(); ++shard) {
     ShardFileNames names =
         ShardFileNamesOf(shard, manifest.servers(), has_state);
     missing.insert(std::move(names.model));
     if (has_state) missing.insert(std::move(names.optimizer));
     if (manifest.tables()) {
-      missing.insert(TableFileName(shard, manifest.servers()));
+      missing.insert(TableFileName(shard, manifest.servers(), /*part=*/0));
     }
+  }
+  if (manifest.tables()) AddTableParts(manifest, &missing);
+  const auto expected = static_cast<int64_t>(missing.size());
+  if (manifest.file_size() != expected) {
+    return Error(Counted(manifest.servers(), "server has", "servers have"), " ",
+                 Counted(expected, "file"), ", not ", manifest.file_size());
   }
   double bytes = 0;
   for (const CheckpointFile& file : manifest.file()) {
@@ -162,10 +176,24 @@ ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state) {
   return names;
 }
 
-std::string TableFileName(int shard, int servers) {
-  return servers == 1
-             ? "tables.rows"
-             : absl::StrFormat("tables-%05d-of-%05d.rows", shard + 1, servers);
+std::string TableFileName(int shard, int servers, int part) {
+  return absl::StrCat(
+      servers == 1 ? "tables"
+                   : absl::StrFormat("tables-%05d-of-%05d", shard + 1, servers),
+      part == 0 ? "" : absl::StrCat(".", part), ".rows");
+}
+
+std::vector<const CheckpointFile*> TableFilesOf(
+    int shard, const CheckpointManifest& manifest) {
+  std::map<absl::string_view, const CheckpointFile*> files;
+  for (const CheckpointFile& file : manifest.file()) files[file.name()] = &file;
+  std::vector<const CheckpointFile*> parts;
+  for (int part = 0;; ++part) {
+    const auto found =
+        files.find(TableFileName(shard, manifest.servers(), part));
+    if (found == files.end()) return parts;
+    parts.push_back(found->second);
+  }
 }
 
 absl::StatusOr<const CheckpointFile*> FindFile(

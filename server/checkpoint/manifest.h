@@ -4,6 +4,7 @@
 #define TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,9 +22,14 @@ absl::StatusOr<const CheckpointFile*> FindFile(
     const std::string& folder, const CheckpointManifest& manifest,
     const std::string& name);
 
-// Returns the name of the file with rows of tables that server `shard` writes
-// if there are `servers` servers.
-std::string TableFileName(int shard, int servers);
+// Returns the name of a file with rows of tables that server `shard` writes if
+// there are `servers` servers: part 0 has rows, and each further part has what
+// has changed since the part before.
+std::string TableFileName(int shard, int servers, int part);
+// Returns the entries of a server's files with rows, in the order of the parts.
+// They point into `manifest`.
+std::vector<const CheckpointFile*> TableFilesOf(
+    int shard, const CheckpointManifest& manifest);
 
 // Names of the files that one server writes into a checkpoint.
 struct ShardFileNames {

@@ -1,25 +1,21 @@
 #include "server/checkpoint/snapshot_writer.h"
 
-#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "server/checkpoint/manifest.h"
-#include "server/checkpoint/table_files.h"
 
 namespace tributary {
 
-void SnapshotWriter::Write(const ShardFiles& shard, const std::string& folder,
-                           const Snapshot& snapshot,
-                           const std::vector<SparseTable::Contents>& tables) {
+bool SnapshotWriter::Write(
+    const ShardFiles& shard, const std::string& folder,
+    const Snapshot& snapshot,
+    const std::function<absl::StatusOr<std::vector<CheckpointFile>>()>&
+        write_tables) {
   const absl::Time begin = absl::Now();
   const auto write = [&]() -> absl::StatusOr<std::vector<CheckpointFile>> {
     std::vector<CheckpointFile> files;
-    if (!tables.empty()) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          files.emplace_back(),
-          WriteTableFile(tables, TableFileName(shard.shard, shard.servers),
-                         folder, files_));
+    if (write_tables != nullptr) {
+      TRIBUTARY_ASSIGN_OR_RETURN(files, write_tables());
     }
     // Syncs the folder, too.
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -42,6 +38,7 @@ void SnapshotWriter::Write(const ShardFiles& shard, const std::string& folder,
     Report(snapshot.version, SnapshotReport::FAILED,
            std::string(written.status().message()));
   }
+  return written.ok();
 }
 
 void SnapshotWriter::Report(int64_t version, SnapshotReport::Outcome outcome,

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/latency_histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/snapshot.h"
-#include "common/sparse/sparse_table.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/shard_files.h"
@@ -32,12 +32,12 @@ class SnapshotWriter {
       : files_(files), report_(std::move(report)) {}
 
   // Writes this server's files of a checkpoint to `folder`, and reports the
-  // result. `tables` are the contents of the job's tables, if it has any.
-  // Blocks.
-  void Write(const ShardFiles& shard, const std::string& folder,
+  // result. `write_tables` writes the files with rows; null in jobs without
+  // tables. Blocks. Returns whether all files were written.
+  bool Write(const ShardFiles& shard, const std::string& folder,
              const Snapshot& snapshot,
-             const std::vector<SparseTable::Contents>& tables = {})
-      ABSL_LOCKS_EXCLUDED(mu_);
+             const std::function<absl::StatusOr<std::vector<CheckpointFile>>()>&
+                 write_tables = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   void Report(int64_t version, SnapshotReport::Outcome outcome,
               const std::string& message = "",
               const std::vector<CheckpointFile>& files = {});

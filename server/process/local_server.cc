@@ -13,6 +13,7 @@
 #include "common/plan/memory_account.h"
 #include "common/update/engine_copy.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/table_chain.h"
 #include "server/checkpoint/table_files.h"
 
 namespace tributary {
@@ -51,6 +52,7 @@ LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
                          WeightsService* service,
                          std::function<void(const ServerReport&)> report)
     : shard_(shard),
+      files_(files),
       service_(service),
       report_(std::move(report)),
       replicator_(shard, report_),
@@ -193,6 +195,15 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, engine.get()));
   }
   replicator_.Begin(options.first_version);
+  if (engine->tables() != nullptr) {
+    TableChain::Options chain;
+    chain.sparse = engine->tables()->sparse();
+    chain.shard = shard_;
+    chain.servers = configure.servers();
+    chain.checkpoint = configure.checkpoint();
+    if (!chain.checkpoint.empty()) chain.manifest = std::move(manifest);
+    chain_ = std::make_unique<TableChain>(std::move(chain), files_);
+  }
   absl::MutexLock lock(&mu_);
   engine_ = std::move(engine);
   servers_ = configure.servers();
@@ -314,12 +325,28 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
           snapshots_.Report(version, SnapshotReport::TAKEN);
           writer_->Run([this, folder,
                         copy = std::make_shared<EngineCopy>(std::move(copy))] {
-            snapshots_.Write(Files(), folder, copy->chunks, copy->tables);
+            Write(folder, copy.get());
           });
         });
     if (!taken) snapshots_.Report(version, SnapshotReport::PASSED);
   });
   return absl::OkStatus();
+}
+
+void LocalServer::Write(const std::string& folder, EngineCopy* copy) {
+  if (chain_ == nullptr) {
+    snapshots_.Write(Files(), folder, copy->chunks);
+    return;
+  }
+  const bool written = snapshots_.Write(Files(), folder, copy->chunks, [&] {
+    return chain_->Write(std::move(copy->tables), folder);
+  });
+  if (written) {
+    engine()->tables()->ConfirmChanges(copy->chunks.version);
+    chain_->Merge();
+  } else if (chain_->empty()) {
+    engine()->tables()->ChangeAll();
+  }
 }
 
 void LocalServer::WriteKept(const TakeSnapshot& order) {

@@ -23,11 +23,13 @@
 #include "common/trace/trace_sender.h"
 #include "common/update/block_pass.h"
 #include "common/update/chunk_pass.h"
+#include "common/update/engine_copy.h"
 #include "common/update/update_engine.h"
 #include "common/update/update_trace.h"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/snapshot_writer.h"
+#include "server/checkpoint/table_chain.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "server/replication/replicator.h"
@@ -124,6 +126,9 @@ class LocalServer {
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Writes a checkpoint's files. Uses the rows of `*copy`.
+  void Write(const std::string& folder, EngineCopy* copy)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
@@ -131,6 +136,7 @@ class LocalServer {
   ShardFiles Files() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
+  FileSystem* const files_;
   WeightsService* const service_;
   const std::function<void(const ServerReport&)> report_;
 
@@ -152,6 +158,8 @@ class LocalServer {
   const ProcessMeter meter_;
   Replicator replicator_;
   SnapshotWriter snapshots_;
+  // Null in jobs without tables. Set by OnConfigure, then used by `writer_`.
+  std::unique_ptr<TableChain> chain_;
 
   // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
   // declared last and thus destroyed first, because its executors run the

@@ -197,6 +197,15 @@ absl::Status FaultyFileSystem::Rename(const std::string& from,
   return absl::OkStatus();
 }
 
+absl::Status FaultyFileSystem::Link(const std::string& from,
+                                    const std::string& to) {
+  absl::MutexLock lock(&mu_);
+  TRIBUTARY_RETURN_IF_ERROR(Count("link", from));
+  TRIBUTARY_RETURN_IF_ERROR(posix_->Link(from, to));
+  Apply({{to, Find(from)}});
+  return absl::OkStatus();
+}
+
 absl::Status FaultyFileSystem::Exchange(const std::string& a,
                                         const std::string& b) {
   absl::MutexLock lock(&mu_);

@@ -81,6 +81,7 @@ class FaultyFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(
       const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Link(const std::string& from, const std::string& to) override;
   absl::Status Exchange(const std::string& a, const std::string& b) override;
   absl::Status SyncFolder(const std::string& path) override;
   absl::Status MakeFolder(const std::string& path) override;

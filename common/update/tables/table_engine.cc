@@ -234,12 +234,12 @@ void TableEngine::Update(double norm) {
     });
   }
   waiting_.erase(waiting_.begin(), end);
-  if (copied_version_ == version_) {
+  if (taken_version_ == version_) {
     // Before the next step changes the rows.
-    pool_->Run([done = std::move(copied_),
-                tables = std::make_shared<std::vector<SparseTable::Contents>>(
-                    CopyNow())] { done(std::move(*tables)); });
-    copied_version_ = -1;
+    pool_->Run([done = std::move(taken_),
+                tables = std::make_shared<std::vector<SparseTable::Changes>>(
+                    TakeChangesNow())] { done(std::move(*tables)); });
+    taken_version_ = -1;
   }
   state_ = State::kCollecting;
   Advance();
@@ -276,8 +276,7 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
 }
 
 void TableEngine::AddMetrics(MetricsPage* page) const {
-  page->BeginGauge("tributary_table_rows",
-                   "Rows of the table on this server.");
+  page->BeginGauge("tributary_table_rows", "Rows of the table on this server.");
   for (const auto& table : tables_) {
     page->Add(static_cast<double>(table->size().rows),
               {{"table", table->spec().name()}});
@@ -291,16 +290,24 @@ void TableEngine::AddMetrics(MetricsPage* page) const {
   }
 }
 
-std::vector<SparseTable::Contents> TableEngine::CopyNow() const {
-  std::vector<SparseTable::Contents> tables;
+std::vector<SparseTable::Changes> TableEngine::TakeChangesNow() const {
+  std::vector<SparseTable::Changes> tables;
   for (const auto& table : tables_) {
-    tables.push_back(table->Read(options_.job.sparse().fixed_lag()));
+    tables.push_back(table->TakeChanges(options_.job.sparse().fixed_lag()));
   }
   return tables;
 }
 
-bool TableEngine::Copy(int64_t version, CopyCallback done) {
-  std::vector<SparseTable::Contents> tables;
+void TableEngine::ConfirmChanges(int64_t version) {
+  for (const auto& table : tables_) table->ConfirmChanges(version);
+}
+
+void TableEngine::ChangeAll() {
+  for (const auto& table : tables_) table->ChangeAll();
+}
+
+bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
+  std::vector<SparseTable::Changes> tables;
   {
     absl::MutexLock lock(&mu_);
     if (version < version_ ||
@@ -308,11 +315,11 @@ bool TableEngine::Copy(int64_t version, CopyCallback done) {
       return false;
     }
     if (version > version_) {
-      copied_version_ = version;
-      copied_ = std::move(done);
+      taken_version_ = version;
+      taken_ = std::move(done);
       return true;
     }
-    tables = CopyNow();
+    tables = TakeChangesNow();
   }
   done(std::move(tables));
   return true;

@@ -109,13 +109,18 @@ class TableEngine {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Adds the numbers of rows and bytes of each table.
   void AddMetrics(MetricsPage* page) const;
-  // Copies all rows of a version, as soon as it exists, and calls `done` with
-  // the contents of each table, on the pool or in this call. Returns false, and
-  // does not call `done`, if there is a newer version already. Replaces an
-  // earlier call whose `done` was not called.
-  using CopyCallback =
-      std::function<void(std::vector<SparseTable::Contents> tables)>;
-  bool Copy(int64_t version, CopyCallback done) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the changes of each table up to a version, as soon as it exists (see
+  // SparseTable::TakeChanges), and calls `done` on the pool or in this call.
+  // Returns false, and does not call `done`, if there is a newer version
+  // already. Replaces an earlier call whose `done` was not called.
+  using ChangesCallback =
+      std::function<void(std::vector<SparseTable::Changes> tables)>;
+  bool TakeChanges(int64_t version, ChangesCallback done)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Call it when the changes up to `version` are safe.
+  void ConfirmChanges(int64_t version);
+  // Lets all rows count as changed.
+  void ChangeAll();
 
  private:
   // What the engine does with the step after its version.
@@ -142,7 +147,7 @@ class TableEngine {
   // Returns the sums to report.
   StepSums SumsOf(const TableGradients& total) const;
   StepSums::NonfiniteRow FindNonfinite(int table, uint64_t key) const;
-  std::vector<SparseTable::Contents> CopyNow() const;
+  std::vector<SparseTable::Changes> TakeChangesNow() const;
   void ReadNow(int64_t version, const TableKeys& keys,
                const ReadCallback& done) const;
 
@@ -163,9 +168,9 @@ class TableEngine {
   std::map<int64_t, Listener> listeners_ ABSL_GUARDED_BY(mu_);
   // Reads of versions that do not exist yet, by version.
   std::multimap<int64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
-  // The version that Copy waits for; -1: none.
-  int64_t copied_version_ ABSL_GUARDED_BY(mu_) = -1;
-  CopyCallback copied_ ABSL_GUARDED_BY(mu_);
+  // The version that TakeChanges waits for; -1: none.
+  int64_t taken_version_ ABSL_GUARDED_BY(mu_) = -1;
+  ChangesCallback taken_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

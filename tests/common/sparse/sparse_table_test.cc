@@ -181,7 +181,75 @@ TEST_P(SparseTableTest, EarlierVersionsCanBeRead) {
   }
 }
 
-TEST_P(SparseTableTest, ContentsRestoreTheTableWithOtherServers) {
+// The rows of all buckets, as changes build them up.
+class Rebuilt {
+ public:
+  Rebuilt(const SparseTableSpec& spec, int64_t row_floats)
+      : buckets_(spec.buckets()), row_floats_(row_floats) {
+    for (int bucket = 0; bucket < spec.buckets(); ++bucket) {
+      buckets_[bucket].bucket = bucket;
+    }
+  }
+
+  void Apply(SparseTable::Changes changes) {
+    for (BucketRows& rows : changes.buckets) {
+      SortRows(row_floats_, &rows);
+      ApplyChanges(rows, row_floats_, &buckets_[rows.bucket]);
+    }
+  }
+  void ExpectEquals(const SparseTable& table) const {
+    for (const int bucket : table.buckets()) {
+      const BucketRows wanted = table.ReadBucket(bucket);
+      const BucketRows& rows = buckets_[bucket];
+      ASSERT_EQ(rows.keys, wanted.keys);
+      EXPECT_EQ(rows.last_steps, wanted.last_steps);
+      EXPECT_EQ(rows.values, wanted.values);
+      ASSERT_EQ(rows.candidates.size(), wanted.candidates.size());
+      for (size_t i = 0; i < wanted.candidates.size(); ++i) {
+        EXPECT_EQ(rows.candidates[i].key, wanted.candidates[i].key);
+        EXPECT_EQ(rows.candidates[i].steps, wanted.candidates[i].steps);
+        EXPECT_EQ(rows.candidates[i].last_step, wanted.candidates[i].last_step);
+      }
+    }
+  }
+
+ private:
+  std::vector<BucketRows> buckets_;
+  const int64_t row_floats_;
+};
+
+TEST_P(SparseTableTest, ChangesAreThoseSinceTheLastConfirmedOnes) {
+  const auto table = MakeTable(spec_, 0, 1, 2);
+  const int64_t floats = kDim + table->rule().StateElements(kDim);
+  Rebuilt rebuilt(spec_, floats);
+  std::set<uint64_t> touched;
+  for (int step = 0; step < 90; ++step) {
+    const std::set<uint64_t> keys = KeysOfStep(step);
+    touched.insert(keys.begin(), keys.end());
+    ASSERT_TRUE(
+        table->Apply(GradientsOf({keys.begin(), keys.end()}, step), HalfScale())
+            .ok());
+    if (step % 7 != 6) continue;
+    SparseTable::Changes changes = table->TakeChanges(0);
+    // Every third one is lost.
+    if (step % 3 == 0) continue;
+    if (step % 2 == 0) table->ConfirmChanges(step);  // Of an earlier version.
+    for (const BucketRows& rows : changes.buckets) {
+      for (const uint64_t key : rows.keys) EXPECT_EQ(touched.count(key), 1u);
+    }
+    rebuilt.Apply(std::move(changes));
+    rebuilt.ExpectEquals(*table);
+    table->ConfirmChanges(step + 1);
+    touched.clear();
+  }
+  // All rows, from nothing.
+  table->ChangeAll();
+  Rebuilt whole(spec_, floats);
+  whole.Apply(table->TakeChanges(0));
+  whole.ExpectEquals(*table);
+}
+
+TEST_P(SparseTableTest, ChangesRestoreTheTableWithOtherServers) {
   constexpr int kSteps = 50, kVersions = 4;
   // Two servers write, one and three read.
   std::vector<std::unique_ptr<SparseTable>> sources;
@@ -199,18 +267,25 @@ TEST_P(SparseTableTest, ContentsRestoreTheTableWithOtherServers) {
                       .ok());
     }
   }
-  const std::vector<SparseTable::Contents> contents = {
-      sources[0]->Read(kVersions - 1), sources[1]->Read(kVersions - 1)};
+  std::vector<SparseTable::Changes> changes = {
+      sources[0]->TakeChanges(kVersions - 1),
+      sources[1]->TakeChanges(kVersions - 1)};
+  for (SparseTable::Changes& from : changes) {
+    for (BucketRows& rows : from.buckets) {
+      SortRows(rows.keys.empty() ? 0 : rows.values.size() / rows.keys.size(),
+               &rows);
+    }
+  }
   for (const int servers : {1, 3}) {
     for (int shard = 0; shard < servers; ++shard) {
       const auto part = MakeTable(spec_, shard, servers, kVersions, kSteps);
-      for (const SparseTable::Contents& from : contents) {
+      for (const SparseTable::Changes& from : changes) {
         for (const BucketRows& rows : from.buckets) {
           ASSERT_TRUE(part->Restore(rows).ok());
         }
       }
       for (int age = 1; age < kVersions; ++age) {
-        for (const SparseTable::Contents& from : contents) {
+        for (const SparseTable::Changes& from : changes) {
           ASSERT_EQ(from.before[age - 1].age, age);
           part->Restore(from.before[age - 1]);
         }

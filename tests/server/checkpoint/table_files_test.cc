@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -35,8 +36,8 @@ JobSpec TableJob() {
 
 // The contents of a server's tables, made up. A row has 3 values and 1 number
 // of state.
-std::vector<SparseTable::Contents> ContentsOf(int shard, int servers) {
-  std::vector<SparseTable::Contents> tables(2);
+std::vector<SparseTable::Changes> ContentsOf(int shard, int servers) {
+  std::vector<SparseTable::Changes> tables(2);
   for (int table = 0; table < 2; ++table) {
     for (int bucket = shard; bucket < 4; bucket += servers) {
       BucketRows rows;
@@ -77,22 +78,31 @@ class TableFilesTest : public testing::Test {
     manifest.set_servers(servers);
     manifest.set_job(job_.DebugString());
     for (int shard = 0; shard < servers; ++shard) {
-      *manifest.add_file() = WriteTableFile(ContentsOf(shard, servers),
-                                            TableFileName(shard, servers),
-                                            folder_, FileSystem::Posix())
-                                 .value();
+      const std::string name = TableFileName(shard, servers, /*part=*/0);
+      std::remove(absl::StrCat(folder_, "/", name).c_str());
+      TableRecordWriter writer =
+          TableRecordWriter::Create(folder_, name, FileSystem::Posix()).value();
+      const auto tables = ContentsOf(shard, servers);
+      for (int table = 0; table < 2; ++table) {
+        for (const BucketRows& rows : tables[table].buckets) {
+          EXPECT_TRUE(writer.Write(table, rows).ok());
+        }
+        for (const SparseTable::StepBefore& before : tables[table].before) {
+          EXPECT_TRUE(writer.Write(table, before).ok());
+        }
+      }
+      *manifest.add_file() = writer.Finish().value();
     }
     return manifest;
   }
 
   absl::Status Read(const CheckpointManifest& manifest, const JobSpec& job,
-                    std::vector<SparseTable::Contents>* tables) {
+                    std::vector<SparseTable::Changes>* tables) {
     tables->assign(2, {});
     return ReadTableFiles(
         folder_, manifest, job.sparse(),
         [&](int table, const TableRecord& record) {
-          if (const auto* const rows =
-                  std::get_if<BucketRows>(&record)) {
+          if (const auto* const rows = std::get_if<BucketRows>(&record)) {
             (*tables)[table].buckets.push_back(*rows);
           } else {
             (*tables)[table].before.push_back(
@@ -109,7 +119,7 @@ class TableFilesTest : public testing::Test {
 TEST_F(TableFilesTest, RecordsAreReadAsTheyWereWritten) {
   for (const int servers : {1, 3}) {
     const CheckpointManifest manifest = Write(servers);
-    std::vector<SparseTable::Contents> read;
+    std::vector<SparseTable::Changes> read;
     ASSERT_TRUE(Read(manifest, job_, &read).ok());
     std::vector<size_t> next(2);
     for (int shard = 0; shard < servers; ++shard) {
@@ -120,8 +130,7 @@ TEST_F(TableFilesTest, RecordsAreReadAsTheyWereWritten) {
         EXPECT_EQ(read[table].before[shard].values,
                   wanted[table].before[0].values);
         for (const BucketRows& rows : wanted[table].buckets) {
-          const BucketRows& got =
-              read[table].buckets[next[table]++];
+          const BucketRows& got = read[table].buckets[next[table]++];
           EXPECT_EQ(got.bucket, rows.bucket);
           EXPECT_EQ(got.keys, rows.keys);
           EXPECT_EQ(got.last_steps, rows.last_steps);
@@ -136,8 +145,8 @@ TEST_F(TableFilesTest, RecordsAreReadAsTheyWereWritten) {
 
 TEST_F(TableFilesTest, NamesAMissingOrDamagedFile) {
   const CheckpointManifest manifest = Write(1);
-  std::vector<SparseTable::Contents> read;
-  const std::string path = absl::StrCat(folder_, "/", TableFileName(0, 1));
+  std::vector<SparseTable::Changes> read;
+  const std::string path = absl::StrCat(folder_, "/", TableFileName(0, 1, 0));
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(60);
@@ -153,7 +162,7 @@ TEST_F(TableFilesTest, NamesAMissingOrDamagedFile) {
 
 TEST_F(TableFilesTest, RefusesTheTablesOfAnotherJob) {
   const CheckpointManifest manifest = Write(1);
-  std::vector<SparseTable::Contents> read;
+  std::vector<SparseTable::Changes> read;
   for (const auto& change : std::vector<std::function<void(JobSpec*)>>{
            [](JobSpec* job) {
              job->mutable_sparse()->mutable_table()->RemoveLast();
@@ -180,21 +189,21 @@ TEST_F(TableFilesTest, RefusesTheTablesOfAnotherJob) {
 // Whatever bytes a file with correct digests has, reading ends with DataLoss.
 TEST_F(TableFilesTest, RefusesWhatIsNoFileOfRows) {
   const CheckpointManifest good = Write(1);
-  const std::string name = TableFileName(0, 1);
+  const std::string name = TableFileName(0, 1, 0);
   const std::string path = absl::StrCat(folder_, "/", name);
   std::string bytes;
   {
     std::ifstream file(path, std::ios::binary);
     bytes.assign(std::istreambuf_iterator<char>(file), {});
   }
-  std::vector<SparseTable::Contents> read;
+  std::vector<SparseTable::Changes> read;
   for (size_t change = 0; change < 200; ++change) {
     std::string changed = bytes;
     if (change < 100) {
       changed.resize(change * bytes.size() / 101);
     } else {
       // The numbers of the first record's header.
-      changed[16 + change % 24] = static_cast<char>(0x80 + change);
+      changed[16 + change % 32] = static_cast<char>(0x80 + change);
     }
     {
       std::ofstream file(path, std::ios::binary | std::ios::trunc);

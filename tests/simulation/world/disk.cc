@@ -68,6 +68,11 @@ absl::Status ProcessDisk::Rename(const std::string& from,
   return absl::OkStatus();
 }
 
+absl::Status ProcessDisk::Link(const std::string& from, const std::string& to) {
+  TRIBUTARY_RETURN_IF_ERROR(Begin(from));
+  return disk_->Link(from, to);
+}
+
 absl::Status ProcessDisk::Exchange(const std::string& a, const std::string& b) {
   TRIBUTARY_RETURN_IF_ERROR(Begin(a));
   TRIBUTARY_RETURN_IF_ERROR(disk_->Exchange(a, b));

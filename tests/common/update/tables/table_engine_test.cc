@@ -347,24 +347,28 @@ TEST_F(TableEngineTest, NamesARowThatIsNotFiniteAndItsWorker) {
   EXPECT_EQ(sums_[0].nonfinite_row().contributor(), 2);
 }
 
-TEST_F(TableEngineTest, CopiesOfAVersionRestoreIt) {
+TEST_F(TableEngineTest, ChangesUpToAVersionRestoreIt) {
   JobSpec job = Job();
   job.mutable_sparse()->set_fixed_lag(1);
   const auto engine = MakeEngine(job);
-  std::vector<SparseTable::Contents> copied;
-  ASSERT_TRUE(engine->Copy(3, [&](std::vector<SparseTable::Contents> tables) {
-    copied = std::move(tables);
-  }));
+  std::vector<SparseTable::Changes> copied;
+  ASSERT_TRUE(
+      engine->TakeChanges(3, [&](std::vector<SparseTable::Changes> tables) {
+        copied = std::move(tables);
+      }));
   for (int step = 0; step < 4; ++step) {
     EXPECT_EQ(copied.empty(), step < 3);
     ASSERT_TRUE(Add(engine.get(), job, step, 1).ok());
   }
-  EXPECT_FALSE(engine->Copy(3, [](std::vector<SparseTable::Contents>) {}));
+  EXPECT_FALSE(
+      engine->TakeChanges(3, [](std::vector<SparseTable::Changes>) {}));
 
   const auto resumed = MakeEngine(job, 0, 1, /*first_version=*/3);
   ASSERT_EQ(copied.size(), 2u);
   for (int table = 0; table < 2; ++table) {
-    for (const auto& rows : copied[table].buckets) {
+    for (BucketRows& rows : copied[table].buckets) {
+      SortRows(rows.keys.empty() ? 0 : rows.values.size() / rows.keys.size(),
+               &rows);
       ASSERT_TRUE(resumed->table(table)->Restore(rows).ok());
     }
     ASSERT_EQ(copied[table].before.size(), 1u);

@@ -1,0 +1,104 @@
+#include "common/sparse/bucket_rows.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace tributary {
+namespace {
+
+template <typename T>
+bool IsAscending(const std::vector<T>& values) {
+  return std::is_sorted(values.begin(), values.end(), std::less_equal<T>());
+}
+
+void AppendRowOf(const BucketRows& from, size_t row, int64_t row_floats,
+                 BucketRows* to) {
+  to->keys.push_back(from.keys[row]);
+  to->last_steps.push_back(from.last_steps[row]);
+  const float* const values =
+      from.values.data() + static_cast<int64_t>(row) * row_floats;
+  to->values.insert(to->values.end(), values, values + row_floats);
+}
+
+bool IsBefore(const BucketRows::Candidate& a, const BucketRows::Candidate& b) {
+  return a.key < b.key;
+}
+
+}  // namespace
+
+void SortRows(int64_t row_floats, BucketRows* rows) {
+  if (!IsAscending(rows->keys)) {
+    std::vector<size_t> order(rows->keys.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [rows](size_t a, size_t b) {
+      return rows->keys[a] < rows->keys[b];
+    });
+    BucketRows sorted;
+    sorted.keys.reserve(order.size());
+    sorted.last_steps.reserve(order.size());
+    sorted.values.reserve(rows->values.size());
+    for (const size_t row : order) {
+      if (!sorted.keys.empty() && sorted.keys.back() == rows->keys[row]) {
+        continue;
+      }
+      AppendRowOf(*rows, row, row_floats, &sorted);
+    }
+    rows->keys = std::move(sorted.keys);
+    rows->last_steps = std::move(sorted.last_steps);
+    rows->values = std::move(sorted.values);
+  }
+  const auto same = [](const auto& a, const auto& b) { return a.key == b.key; };
+  std::vector<BucketRows::Candidate>& candidates = rows->candidates;
+  std::sort(candidates.begin(), candidates.end(), IsBefore);
+  candidates.erase(std::unique(candidates.begin(), candidates.end(), same),
+                   candidates.end());
+  std::sort(rows->removed.begin(), rows->removed.end());
+  rows->removed.erase(std::unique(rows->removed.begin(), rows->removed.end()),
+                      rows->removed.end());
+}
+
+void ApplyChanges(const BucketRows& changes, int64_t row_floats,
+                  BucketRows* rows) {
+  // Every key that has changed, whatever has become of it.
+  std::vector<uint64_t> changed = changes.keys;
+  for (const auto& candidate : changes.candidates) {
+    changed.push_back(candidate.key);
+  }
+  changed.insert(changed.end(), changes.removed.begin(), changes.removed.end());
+  std::sort(changed.begin(), changed.end());
+
+  BucketRows merged;
+  merged.bucket = rows->bucket;
+  merged.keys.reserve(rows->keys.size() + changes.keys.size());
+  merged.last_steps.reserve(merged.keys.capacity());
+  merged.values.reserve(rows->values.size() + changes.values.size());
+  size_t place = 0;  // In `changed`.
+  size_t next = 0;   // In `changes`.
+  for (size_t row = 0; row < rows->keys.size(); ++row) {
+    const uint64_t key = rows->keys[row];
+    for (; next < changes.keys.size() && changes.keys[next] <= key; ++next) {
+      AppendRowOf(changes, next, row_floats, &merged);
+    }
+    while (place < changed.size() && changed[place] < key) ++place;
+    if (place < changed.size() && changed[place] == key) continue;
+    AppendRowOf(*rows, row, row_floats, &merged);
+  }
+  for (; next < changes.keys.size(); ++next) {
+    AppendRowOf(changes, next, row_floats, &merged);
+  }
+
+  for (const auto& candidate : rows->candidates) {
+    if (!std::binary_search(changed.begin(), changed.end(), candidate.key)) {
+      merged.candidates.push_back(candidate);
+    }
+  }
+  merged.candidates.insert(merged.candidates.end(), changes.candidates.begin(),
+                           changes.candidates.end());
+  std::sort(merged.candidates.begin(), merged.candidates.end(), IsBefore);
+  *rows = std::move(merged);
+}
+
+}  // namespace tributary
