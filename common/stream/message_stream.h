@@ -96,8 +96,8 @@ class ClientSession {
   virtual ~ClientSession() = default;
 
   // Called for each message. Return true to read the next one, or false to
-  // pause until ClientStream::Resume. `payload` holds the field `payload` of the
-  // inner message, if it has one; this field is empty in `message`.
+  // pause until ClientStream::Resume. `payload` holds the field `payload` of
+  // the inner message, if it has one; this field is empty in `message`.
   virtual bool OnMessage(const In& message, ReceivedPayload payload) = 0;
   // Called when the call has ended. `status` is the status with which the
   // server ended the call, or the error if a received message could not be

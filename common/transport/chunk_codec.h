@@ -23,9 +23,9 @@ namespace tributary {
 
 // Encodes `message` with the bytes of `payload` as the field `payload` of its
 // inner message (Initial, Contribution, RowsRequest, RowContribution, Weights,
-// Rows, JournalPart, or StageTransfer in StageMessage.transfer). This field must
-// be empty in `message`. Does not copy the payload: the result holds a reference
-// to its owner until gRPC no longer needs the bytes.
+// Rows, JournalPart, or StageTransfer in StageMessage.transfer). This field
+// must be empty in `message`. Does not copy the payload: the result holds a
+// reference to its owner until gRPC no longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);

@@ -13,7 +13,7 @@
 #include "common/sparse/sparse_table.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
-#include "server/checkpoint/table_records.h"
+#include "server/checkpoint/table_record_reader.h"
 
 namespace tributary {
 

@@ -9,7 +9,7 @@
 #include "common/update/tables/table_engine.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
-#include "server/checkpoint/table_records.h"
+#include "server/checkpoint/table_record_reader.h"
 
 namespace tributary {
 

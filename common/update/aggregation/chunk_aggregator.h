@@ -98,8 +98,8 @@ class TreeSum {
   // contribution. If there is none, returns the first in the sum, with
   // contributor 0.
   Nonfinite FindNonfinite(int64_t elements) const;
-  // Returns the incarnation of the worker that sent the first contribution whose
-  // gradient `is_wanted` selects; 0 if there is none.
+  // Returns the incarnation of the worker that sent the first contribution
+  // whose gradient `is_wanted` selects; 0 if there is none.
   int64_t FindContributor(
       const std::function<bool(const GradientSource&)>& is_wanted) const;
 

@@ -149,7 +149,8 @@ TEST(ValidateModelTest, NamesTheFieldOfModelsThatReadFeatures) {
        "sparse.feature[1].table: has dim 1"},
       {Dlrm, "model.mlp={}", "sparse: model.mlp "},
       {Dlrm, "parallel.sharded_weights=true", "parallel.sharded_weights: "},
-      {Mlp, "model.dlrm={}; data.csv={train: \"a.csv\"}", "sparse: is required "},
+      {Mlp, "model.dlrm={}; data.csv={train: \"a.csv\"}",
+       "sparse: is required "},
       {Mlp, "evaluation.every_steps=1; stop_when.metric=EVALUATION_AUC",
        "stop_when.metric: is EVALUATION_AUC"},
   });

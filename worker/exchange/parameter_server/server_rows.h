@@ -15,8 +15,8 @@
 #include "common/optimizer/stated_rates.h"
 #include "common/sparse/row_gradients.h"
 #include "common/stream/message_stream.h"
-#include "common/stream/received_payload.h"
 #include "common/stream/pack_rows.h"
+#include "common/stream/received_payload.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/exchange/row_exchange.h"
@@ -39,8 +39,7 @@ class ServerRows final : public RowExchange {
                                          const TableKeys& keys) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void Push(int64_t step, int node, int64_t sample_count,
-            const TableGradients& sum) override
-      ABSL_LOCKS_EXCLUDED(push_mu_);
+            const TableGradients& sum) override ABSL_LOCKS_EXCLUDED(push_mu_);
 
   // Takes a message of a server. Returns InvalidArgument if it is not an answer
   // that the server may send.

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "common/numerics/normal_quantile.h"
+#include "gtest/gtest.h"
 #include "tests/worker/device/reference.h"
 #include "worker/device/reals.h"
 #include "worker/nn/layers/initializer.h"

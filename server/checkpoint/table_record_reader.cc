@@ -1,4 +1,4 @@
-#include "server/checkpoint/table_records.h"
+#include "server/checkpoint/table_record_reader.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,7 +1,7 @@
 // Files of checkpoints with the rows of tables. proto/checkpoint.proto
 // describes their format.
-#ifndef TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORDS_H_
-#define TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORDS_H_
+#ifndef TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORD_READER_H_
+#define TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORD_READER_H_
 
 #include <cstdint>
 #include <functional>
@@ -116,4 +116,4 @@ absl::Status MergeParts(
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORDS_H_
+#endif  // TRIBUTARY_SERVER_CHECKPOINT_TABLE_RECORD_READER_H_
