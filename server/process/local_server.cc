@@ -11,9 +11,8 @@
 #include "common/metrics/traffic.h"
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
-#include "common/update/engine_copy.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/table_chain.h"
+#include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/table_files.h"
 
 namespace tributary {
@@ -195,18 +194,15 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, engine.get()));
   }
   replicator_.Begin(options.first_version);
-  if (engine->tables() != nullptr) {
-    TableChain::Options chain;
-    chain.sparse = engine->tables()->sparse();
-    chain.shard = shard_;
-    chain.servers = configure.servers();
-    chain.checkpoint = configure.checkpoint();
-    if (!chain.checkpoint.empty()) chain.manifest = std::move(manifest);
-    chain_ = std::make_unique<TableChain>(std::move(chain), files_);
-  }
+  EngineCheckpoints::Options checkpoints;
+  checkpoints.shard = shard_;
+  checkpoints.servers = configure.servers();
+  checkpoints.checkpoint = configure.checkpoint();
+  checkpoints.manifest = std::move(manifest);
+  checkpoints_ = std::make_unique<EngineCheckpoints>(
+      std::move(checkpoints), engine.get(), files_, &snapshots_, writer_);
   absl::MutexLock lock(&mu_);
   engine_ = std::move(engine);
-  servers_ = configure.servers();
   service_->Serve(ServedBy(engine_.get(), configure, report_));
   return absl::OkStatus();
 }
@@ -312,41 +308,12 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
       return absl::OkStatus();
     }
   }
-  UpdateEngine* const from = engine();
-  if (from == nullptr) {
+  if (engine() == nullptr) {
     return absl::FailedPreconditionError(
         "a snapshot before the parameter table");
   }
-  const int64_t version = order.version();
-  // Copying takes time, so it does not run on the caller's thread.
-  writer_->Run([this, from, version, folder = order.folder()] {
-    const bool taken =
-        CopyEngine(from, version, [this, folder, version](EngineCopy copy) {
-          snapshots_.Report(version, SnapshotReport::TAKEN);
-          writer_->Run([this, folder,
-                        copy = std::make_shared<EngineCopy>(std::move(copy))] {
-            Write(folder, copy.get());
-          });
-        });
-    if (!taken) snapshots_.Report(version, SnapshotReport::PASSED);
-  });
+  checkpoints_->Take(order);
   return absl::OkStatus();
-}
-
-void LocalServer::Write(const std::string& folder, EngineCopy* copy) {
-  if (chain_ == nullptr) {
-    snapshots_.Write(Files(), folder, copy->chunks);
-    return;
-  }
-  const bool written = snapshots_.Write(Files(), folder, copy->chunks, [&] {
-    return chain_->Write(std::move(copy->tables), folder);
-  });
-  if (written) {
-    engine()->tables()->ConfirmChanges(copy->chunks.version);
-    chain_->Merge();
-  } else if (chain_->empty()) {
-    engine()->tables()->ChangeAll();
-  }
 }
 
 void LocalServer::WriteKept(const TakeSnapshot& order) {
@@ -358,17 +325,15 @@ void LocalServer::WriteKept(const TakeSnapshot& order) {
     return;
   }
   snapshots_.Report(order.version(), SnapshotReport::TAKEN);
-  snapshots_.Write(Files(), order.folder(), *kept);
-}
-
-ShardFiles LocalServer::Files() const {
   ShardFiles files;
   files.shard = shard_;
-  absl::MutexLock lock(&mu_);
-  files.layout = layout_.has_value() ? &*layout_ : &engine_->layout();
-  files.servers = servers_;
-  files.state = layout_.has_value() ? state_names_ : engine_->slot_names();
-  return files;
+  {
+    absl::MutexLock lock(&mu_);
+    files.layout = &*layout_;
+    files.servers = servers_;
+    files.state = state_names_;
+  }
+  snapshots_.Write(files, order.folder(), *kept);
 }
 
 ServerReport LocalServer::Heartbeat() const {

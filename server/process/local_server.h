@@ -23,13 +23,11 @@
 #include "common/trace/trace_sender.h"
 #include "common/update/block_pass.h"
 #include "common/update/chunk_pass.h"
-#include "common/update/engine_copy.h"
 #include "common/update/update_engine.h"
 #include "common/update/update_trace.h"
 #include "proto/rendezvous.pb.h"
-#include "server/checkpoint/shard_files.h"
+#include "server/checkpoint/engine_checkpoints.h"
 #include "server/checkpoint/snapshot_writer.h"
-#include "server/checkpoint/table_chain.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "server/replication/replicator.h"
@@ -126,14 +124,9 @@ class LocalServer {
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes a checkpoint's files. Uses the rows of `*copy`.
-  void Write(const std::string& folder, EngineCopy* copy)
-      ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns what this server writes to checkpoints.
-  ShardFiles Files() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
   FileSystem* const files_;
@@ -148,9 +141,9 @@ class LocalServer {
   std::unique_ptr<TraceSender> trace_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<UpdateTrace> engine_trace_;
   std::unique_ptr<UpdateEngine> engine_ ABSL_GUARDED_BY(mu_);
+  // The number of servers, the job and the layout of the model. Set only in an
+  // all-reduce, in which the server has no engine.
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  // The job and the layout of the model. Set only in an all-reduce, in which
-  // the server has no engine.
   JobSpec job_ ABSL_GUARDED_BY(mu_);
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
@@ -158,8 +151,8 @@ class LocalServer {
   const ProcessMeter meter_;
   Replicator replicator_;
   SnapshotWriter snapshots_;
-  // Null in jobs without tables. Set by OnConfigure, then used by `writer_`.
-  std::unique_ptr<TableChain> chain_;
+  // Null until OnConfigure has made the engine.
+  std::unique_ptr<EngineCheckpoints> checkpoints_;
 
   // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
   // declared last and thus destroyed first, because its executors run the
