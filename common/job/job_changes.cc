@@ -35,6 +35,10 @@ JobSpec ResultOf(JobSpec job) {
   job.clear_recovery();
   job.clear_stop_when();
   job.clear_parallel();
+  for (SparseTableSpec& table : *job.mutable_sparse()->mutable_table()) {
+    table.clear_memory_bytes();
+    table.clear_disk();
+  }
   ExchangeSpec* const exchange = job.mutable_exchange();
   exchange->clear_transport();
   const int64_t chunk_bytes = ChunkBytes(*exchange);

@@ -91,6 +91,14 @@ absl::Status ValidateSparseTable(const std::string& path,
   }
   TRIBUTARY_RETURN_IF_ERROR(
       Between(path + ".capacity", table.capacity(), 0, kMaxRows));
+  if (table.has_disk()) {
+    if (table.memory_bytes() == 0) {
+      return Error(path + ".disk",
+                   "needs memory_bytes: rows that do not fit into it are on "
+                   "the disk");
+    }
+    if (table.disk().folder().empty()) return Required(path + ".disk.folder");
+  }
   return Between(path + ".memory_bytes", table.memory_bytes(), 0,
                  kMaxMemoryBytes);
 }

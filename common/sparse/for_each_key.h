@@ -30,7 +30,7 @@ void ForEachKey(absl::Span<const uint64_t> keys, int64_t row_bytes,
       Search& search = ring[i % kRing];
       search.hash = KeyHash(keys[i]);
       search.bucket = bucket_of(search.hash);
-      search.bucket->rows().Prefetch(search.hash);
+      search.bucket->Prefetch(search.hash);
     }
     if (const int64_t j = i - kAhead; j >= 0 && j < count) {
       const Search& search = ring[j % kRing];

@@ -11,7 +11,7 @@ struct RowHeader {
   uint64_t key = 0;
   // The last step whose gradient contained the key.
   uint32_t last_step = 0;
-  uint32_t unused = 0;
+  uint32_t checksum = 0;  // In a RowLog only.
 };
 
 // A row consists of a RowHeader, `dim` values and `state` numbers of the update

@@ -10,27 +10,60 @@
 #include "common/sparse/key_hash.h"
 
 namespace tributary {
+
 absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
     const Options& options) {
   TRIBUTARY_ASSIGN_OR_RETURN(RowRule rule, RowRule::Create(options.spec));
-  return std::unique_ptr<SparseTable>(
-      new SparseTable(options, std::move(rule)));
+  const RowLayout layout = {options.spec.dim(),
+                            rule.StateElements(options.spec.dim())};
+  std::unique_ptr<SparseTable> table(
+      new SparseTable(options, std::move(rule), layout));
+  TRIBUTARY_RETURN_IF_ERROR(table->AddBuckets());
+  return table;
 }
 
-SparseTable::SparseTable(const Options& options, RowRule rule)
+SparseTable::SparseTable(const Options& options, RowRule rule,
+                         const RowLayout& layout)
     : options_(options),
       rule_(std::move(rule)),
-      layout_({options.spec.dim(), rule_.StateElements(options.spec.dim())}),
+      layout_(layout),
       initial_(options.spec, options.seed),
       version_(options.version),
       memory_(layout_.bytes() * RowBucket::kSlabRows,
-              options.spec.memory_bytes()),
-      bucket_of_(options.spec.buckets()) {
-  for (const int bucket : buckets()) {
+              options.spec.has_disk() ? 0 : options.spec.memory_bytes()),
+      bucket_of_(options.spec.buckets()) {}
+
+absl::Status SparseTable::AddBuckets() {
+  const std::vector<int> numbers = buckets();
+  TableBucket::Disk disk;
+  if (spec().has_disk() && !numbers.empty()) {
+    // Buckets take memory in slabs, and have about the same number of rows.
+    const int64_t least = layout_.bytes() * RowBucket::kSlabRows *
+                          static_cast<int64_t>(numbers.size());
+    if (spec().memory_bytes() < least) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "table '", spec().name(), "': memory_bytes is ",
+          spec().memory_bytes(), ", but ", RowBucket::kSlabRows,
+          " rows of each of the ", numbers.size(), " buckets of a server take ",
+          least, "; set memory_bytes to at least that, or fewer buckets"));
+    }
+    absl::StatusOr<std::unique_ptr<RowLog>> log =
+        RowLog::Create(spec().disk().folder(), layout_.bytes());
+    if (!log.ok()) {
+      return absl::Status(log.status().code(),
+                          absl::StrCat("table '", spec().name(),
+                                       "': disk: ", log.status().message()));
+    }
+    log_ = *std::move(log);
+    disk.log = log_.get();
+    disk.rows_in_memory = spec().memory_bytes() / least * RowBucket::kSlabRows;
+  }
+  for (const int bucket : numbers) {
     buckets_.push_back(std::make_unique<TableBucket>(
-        bucket, &options_.spec, layout_, &memory_, options.version));
+        bucket, &options_.spec, layout_, &memory_, disk, options_.version));
     bucket_of_[bucket] = buckets_.back().get();
   }
+  return absl::OkStatus();
 }
 
 std::vector<int> SparseTable::buckets() const {
@@ -65,19 +98,47 @@ int64_t SparseTable::version() const {
   return version_;
 }
 
-void SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
-                             float* values) const {
+absl::Status SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
+                                     float* values) const {
+  std::vector<int64_t> places;
+  std::vector<uint32_t> positions;
   ForEachKey(
       keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
       [&](int64_t place, uint64_t hash, const TableBucket* bucket) {
         float* const to = values + place * layout_.dim;
         const RowHeader* const row = bucket->rows().Find(keys[place], hash);
-        if (row == nullptr) {
-          initial_.Write(keys[place], to);
-        } else {
+        if (row != nullptr) {
           std::copy_n(RowValues(row), layout_.dim, to);
+        } else if (const ColdRow* const cold =
+                       bucket->cold().Find(keys[place], hash)) {
+          places.push_back(place);
+          positions.push_back(cold->position);
+        } else {
+          initial_.Write(keys[place], to);
         }
       });
+  if (positions.empty()) return absl::OkStatus();
+  return log_->Read(positions, [&](int64_t i, const RowHeader& row) {
+    std::copy_n(RowValues(&row), layout_.dim, values + places[i] * layout_.dim);
+  });
+}
+
+absl::Status SparseTable::Stage(absl::Span<const uint64_t> keys,
+                                StagedRows* rows) const {
+  if (log_ == nullptr || log_->rows() == 0) return absl::OkStatus();
+  std::vector<uint32_t> positions;
+  ForEachKey(
+      keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
+      [&](int64_t place, uint64_t hash, const TableBucket* bucket) {
+        const ColdRow* const cold = bucket->cold().Find(keys[place], hash);
+        if (cold == nullptr) return;
+        rows->Add(place);
+        positions.push_back(cold->position);
+      });
+  rows->Allocate();
+  return log_->Read(positions, [rows](int64_t i, const RowHeader& row) {
+    rows->Set(i, row);
+  });
 }
 
 absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
@@ -89,7 +150,7 @@ absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
         "table '", spec().name(), "' is at version ", version_, " and has ",
         before_.size(), " versions before it, but not version ", version));
   }
-  ReadNewest(keys, values);
+  TRIBUTARY_RETURN_IF_ERROR(ReadNewest(keys, values));
   // The first later step that has changed a row knows its values.
   std::vector<RowsBefore::Reader> steps;
   for (int64_t i = age - 1; i >= 0; --i) steps.emplace_back(before_[i].get());
@@ -126,13 +187,23 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
   }
   auto before =
       std::make_unique<RowsBefore>(sum, std::move(spare_), layout_.dim);
-  absl::Status status;
+  StagedRows staged(layout_);
+  absl::Status status = Stage(sum->keys, &staged);
+  TRIBUTARY_RETURN_IF_ERROR(status);
   ForEachKey(
       sum->keys, layout_.bytes(),
       [this](uint64_t hash) { return BucketOf(hash); },
       [&](int64_t place, uint64_t hash, TableBucket* bucket) {
         const uint64_t key = sum->keys[place];
         RowHeader* row = bucket->rows().Find(key, hash);
+        if (row == nullptr && bucket->cold().Find(key, hash) != nullptr) {
+          if (!status.ok()) return;
+          row = bucket->Load(key, hash, staged.At(place));
+          if (row == nullptr) {
+            status = bucket->Full();
+            return;
+          }
+        }
         if (row != nullptr) {
           before->Existed(place);
           bucket->Touch(row, step);
@@ -150,19 +221,20 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
                     values, values + layout_.dim, before->values(place));
       });
   TRIBUTARY_RETURN_IF_ERROR(status);
-  Advance(std::move(before));
-  return absl::OkStatus();
+  return Advance(std::move(before));
 }
 
-void SparseTable::Skip() {
+absl::Status SparseTable::Skip() {
   absl::MutexLock lock(&mu_);
   auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
                                              nullptr, layout_.dim);
-  Advance(std::move(before));
+  return Advance(std::move(before));
 }
 
-void SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
-  for (const auto& bucket : buckets_) bucket->RemoveOld(version_, before.get());
+absl::Status SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
+  for (const auto& bucket : buckets_) {
+    TRIBUTARY_RETURN_IF_ERROR(bucket->RemoveOld(version_, before.get()));
+  }
   before->Finish();
   before_.push_front(std::move(before));
   if (static_cast<int>(before_.size()) >= options_.versions) {
@@ -174,6 +246,10 @@ void SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
     before_.pop_back();
   }
   ++version_;
+  if (log_ == nullptr) return absl::OkStatus();
+  return log_->Compact([this](uint32_t position, const RowHeader& row) {
+    return BucketOf(KeyHash(row.key))->MoveInLog(position, row);
+  });
 }
 
 SparseTable::Size SparseTable::size() const {
@@ -181,13 +257,17 @@ SparseTable::Size SparseTable::size() const {
   Size size;
   size.bytes = memory_.bytes();
   for (const auto& bucket : buckets_) {
-    size.rows += bucket->rows().size();
-    size.bytes += bucket->rows().index_bytes() + bucket->changes_bytes();
+    size.rows += bucket->size();
+    size.bytes += bucket->index_bytes() + bucket->changes_bytes();
+  }
+  if (log_ != nullptr) {
+    size.rows_on_disk = log_->rows();
+    size.disk_bytes = log_->bytes();
   }
   return size;
 }
 
-BucketRows SparseTable::ReadBucket(int bucket) const {
+absl::StatusOr<BucketRows> SparseTable::ReadBucket(int bucket) const {
   absl::ReaderMutexLock lock(&mu_);
   return bucket_of_[bucket]->Copy();
 }
@@ -207,7 +287,12 @@ SparseTable::Changes SparseTable::TakeChanges(int steps) {
   Changes changes;
   changes_taken_ = version_;
   for (const auto& bucket : buckets_) {
-    BucketRows rows = bucket->TakeChanges(version_);
+    absl::StatusOr<BucketRows> taken = bucket->TakeChanges(version_);
+    if (!taken.ok()) {
+      changes.status = taken.status();
+      return changes;
+    }
+    BucketRows& rows = *taken;
     if (!rows.keys.empty() || !rows.candidates.empty() ||
         !rows.removed.empty()) {
       changes.buckets.push_back(std::move(rows));

@@ -17,9 +17,11 @@
 #include "common/sparse/initial_rows.h"
 #include "common/sparse/row_gradients.h"
 #include "common/sparse/row_layout.h"
+#include "common/sparse/row_log.h"
 #include "common/sparse/row_rule.h"
 #include "common/sparse/rows_before.h"
 #include "common/sparse/slab_memory.h"
+#include "common/sparse/staged_rows.h"
 #include "common/sparse/table_bucket.h"
 #include "proto/job.pb.h"
 
@@ -63,7 +65,8 @@ class SparseTable {
     // How many versions can be read, including the newest one.
     int versions = 2;
   };
-  // Returns the errors of RowRule::Create.
+  // Returns the errors of RowRule::Create and RowLog::Create, and
+  // InvalidArgument if memory_bytes is too small for a table with a disk.
   static absl::StatusOr<std::unique_ptr<SparseTable>> Create(
       const Options& options);
 
@@ -78,23 +81,26 @@ class SparseTable {
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the values of the rows of `keys`, for which CheckKeys returns OK, to
   // `values`, [keys, dim]. Returns FailedPrecondition if the table does not
-  // have this version (any more).
+  // have this version (any more), and the errors of RowLog::Read.
   absl::Status Read(int64_t version, absl::Span<const uint64_t> keys,
                     float* values) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Applies one step with the sum of the batch's gradients, whose keys pass
   // CheckKeys: the version increases by one. Returns ResourceExhausted, with a
   // message that says which field of the job to change, if the rows do not fit
-  // into memory or a bucket; rows of the step may then be missing, and the
-  // table must not be used any more.
+  // into memory or a bucket, and the errors of RowLog; rows of the step may
+  // then be missing, and the table must not be used any more.
   absl::Status Apply(std::shared_ptr<const RowGradients> sum,
                      const RowsUpdate& update) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts a step that changes nothing: one whose gradient is skipped.
-  void Skip() ABSL_LOCKS_EXCLUDED(mu_);
+  // Counts a step that changes nothing: one whose gradient is skipped. Returns
+  // the errors of RowLog, as Apply does.
+  absl::Status Skip() ABSL_LOCKS_EXCLUDED(mu_);
 
   struct Size {
     int64_t rows = 0;
     int64_t bytes = 0;  // Of the memory for rows and their index.
+    int64_t rows_on_disk = 0;
+    int64_t disk_bytes = 0;
   };
   Size size() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -107,6 +113,9 @@ class SparseTable {
     std::vector<float> values;      // [keys, dim].
   };
   struct Changes {
+    // The error of a row that could not be read from the disk. Then the changes
+    // are not complete.
+    absl::Status status;
     // Lists in any order, perhaps with duplicates: see SortRows.
     std::vector<BucketRows> buckets;
     std::vector<StepBefore> before;
@@ -128,22 +137,31 @@ class SparseTable {
   void Restore(const StepBefore& before) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the buckets of this server, ascending.
   std::vector<int> buckets() const;
-  // Returns the rows of a bucket of this server.
-  BucketRows ReadBucket(int bucket) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the rows of a bucket of this server, or the errors of RowLog::Read.
+  absl::StatusOr<BucketRows> ReadBucket(int bucket) const
+      ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  SparseTable(const Options& options, RowRule rule);
+  SparseTable(const Options& options, RowRule rule, const RowLayout& layout);
+  // Returns InvalidArgument if memory_bytes is too small for a table with a
+  // disk, and the errors of RowLog::Create.
+  absl::Status AddBuckets();
 
   // Returns the bucket of the key with this hash; null if it belongs to another
   // server.
   TableBucket* BucketOf(uint64_t hash) const {
     return bucket_of_[BucketOfHash(hash, options_.spec.buckets())];
   }
-  // Writes the values of the newest version.
-  void ReadNewest(absl::Span<const uint64_t> keys, float* values) const
+  // Writes the values of the newest version. Returns the errors of
+  // RowLog::Read.
+  absl::Status ReadNewest(absl::Span<const uint64_t> keys, float* values) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Ends a step whose changes are in `before`: removes old rows.
-  void Advance(std::unique_ptr<RowsBefore> before)
+  // Reads those rows of `keys` that are in the log.
+  absl::Status Stage(absl::Span<const uint64_t> keys, StagedRows* rows) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Ends a step whose changes are in `before`: removes old rows. Returns the
+  // errors of the log.
+  absl::Status Advance(std::unique_ptr<RowsBefore> before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
@@ -155,6 +173,8 @@ class SparseTable {
   int64_t version_ ABSL_GUARDED_BY(mu_);
   int64_t changes_taken_ ABSL_GUARDED_BY(mu_) = -1;  // Their version.
   SlabMemory memory_ ABSL_GUARDED_BY(mu_);
+  // Null if the job has no disk for the table.
+  std::unique_ptr<RowLog> log_;
   // This server's buckets, ascending; the objects are guarded by mu_.
   std::vector<std::unique_ptr<TableBucket>> buckets_;
   // By number; null for the buckets of other servers.

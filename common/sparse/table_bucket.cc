@@ -1,6 +1,7 @@
 #include "common/sparse/table_bucket.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,19 +37,70 @@ bool TableBucket::Admit(uint64_t key, int64_t step) {
 RowHeader* TableBucket::Insert(uint64_t key, uint64_t hash, int64_t step) {
   RowHeader* const row = Add(key, hash);
   if (row == nullptr) return nullptr;
+  std::fill_n(RowValues(row) + layout_.dim, layout_.state, 0.f);
   changed_.push_back(key);
   row->last_step = static_cast<uint32_t>(step);
   return row;
 }
 
 RowHeader* TableBucket::Add(uint64_t key, uint64_t hash) {
-  RowHeader* const row = rows_.Insert(key, hash);
+  if (disk_.log != nullptr && rows_.size() >= disk_.rows_in_memory) {
+    log_error_ = MoveToLog();
+    if (!log_error_.ok()) return nullptr;
+  }
+  return rows_.Insert(key, hash);
+}
+
+RowHeader* TableBucket::Load(uint64_t key, uint64_t hash,
+                             const RowHeader* copy) {
+  const uint32_t position = cold_.Find(key, hash)->position;
+  RowHeader* const row = Add(key, hash);
   if (row == nullptr) return nullptr;
-  std::fill_n(RowValues(row) + layout_.dim, layout_.state, 0.f);
+  const auto load = [&](int64_t /*i*/, const RowHeader& from) {
+    std::memcpy(static_cast<void*>(row), &from, layout_.bytes());
+  };
+  if (copy != nullptr) {
+    load(0, *copy);
+  } else {
+    log_error_ = disk_.log->Read({position}, load);
+    if (!log_error_.ok()) return nullptr;
+  }
+  cold_.Remove(key, hash);
+  disk_.log->Remove(position);
   return row;
 }
 
+absl::Status TableBucket::MoveToLog() {
+  std::vector<std::pair<uint32_t, uint64_t>> rows;
+  rows.reserve(rows_.size());
+  rows_.ForEach([&](const RowHeader* row) {
+    rows.push_back({row->last_step, row->key});
+  });
+  const size_t count = std::min(rows.size(), rows.size() / 8 + 1);
+  std::nth_element(rows.begin(), rows.begin() + count, rows.end());
+  for (size_t i = 0; i < count; ++i) {
+    const auto [last_step, key] = rows[i];
+    const uint64_t hash = KeyHash(key);
+    TRIBUTARY_ASSIGN_OR_RETURN(const uint32_t position,
+                               disk_.log->Append(*rows_.Find(key, hash)));
+    cold_.Insert({key, position, last_step});
+    rows_.Remove(key, hash);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TableBucket::MoveInLog(uint32_t from, const RowHeader& row) {
+  const uint64_t hash = KeyHash(row.key);
+  const ColdRow* const cold = cold_.Find(row.key, hash);
+  if (cold == nullptr || cold->position != from) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const uint32_t to, disk_.log->Append(row));
+  cold_.Move(row.key, hash, to);
+  disk_.log->Remove(from);
+  return absl::OkStatus();
+}
+
 absl::Status TableBucket::Full() const {
+  TRIBUTARY_RETURN_IF_ERROR(log_error_);
   const std::string path = absl::StrCat("table '", spec_.name(), "': ");
   if (rows_.size() >= RowBucket::kMaxRows) {
     return absl::ResourceExhaustedError(
@@ -59,8 +111,8 @@ absl::Status TableBucket::Full() const {
     return absl::ResourceExhaustedError(absl::StrCat(
         path, "the rows of this server do not fit into memory_bytes (",
         spec_.memory_bytes(),
-        "); set a larger memory_bytes, a capacity or expiry in the job's "
-        "sparse.table, or use more servers"));
+        "); set a larger memory_bytes, a disk, a capacity or expiry in the "
+        "job's sparse.table, or use more servers"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       path,
@@ -68,15 +120,15 @@ absl::Status TableBucket::Full() const {
       "sparse.table, or use more servers"));
 }
 
-void TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
-  std::vector<std::pair<uint32_t, uint64_t>> old;
+absl::Status TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
   const int64_t unused = spec_.expiry().unused_steps();
   if (unused > 0 && (step + 1) % unused == number_ % unused) {
     const auto expired = [&](int64_t last) { return last + unused <= step; };
-    rows_.ForEach([&](const RowHeader* row) {
-      if (expired(row->last_step)) old.push_back({row->last_step, row->key});
+    std::vector<uint64_t> old;
+    ForEachRow([&](uint64_t key, uint32_t last_step) {
+      if (expired(last_step)) old.push_back(key);
     });
-    for (const auto& [last, key] : old) Remove(key, step, before);
+    TRIBUTARY_RETURN_IF_ERROR(Remove(old, step, before));
     for (auto next = candidates_.begin(); next != candidates_.end();) {
       const auto candidate = next++;
       if (!expired(candidate->second.last_step)) continue;
@@ -84,33 +136,64 @@ void TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
       candidates_.erase(candidate);
     }
   }
-  if (spec_.capacity() == 0) return;
+  if (spec_.capacity() == 0) return absl::OkStatus();
   const int64_t most =
       (spec_.capacity() + spec_.buckets() - 1) / spec_.buckets();
-  if (rows_.size() <= most) return;
-  old.clear();
-  rows_.ForEach([&](const RowHeader* row) {
-    old.push_back({row->last_step, row->key});
+  if (size() <= most) return absl::OkStatus();
+  std::vector<std::pair<uint32_t, uint64_t>> oldest;
+  ForEachRow([&](uint64_t key, uint32_t last_step) {
+    oldest.push_back({last_step, key});
   });
-  const int64_t surplus = rows_.size() - (most - most / 8);
-  std::nth_element(old.begin(), old.begin() + surplus, old.end());
+  const int64_t surplus = size() - (most - most / 8);
+  std::nth_element(oldest.begin(), oldest.begin() + surplus, oldest.end());
+  std::vector<uint64_t> keys;
   for (int64_t row = 0; row < surplus; ++row) {
-    Remove(old[row].second, step, before);
+    keys.push_back(oldest[row].second);
   }
+  return Remove(keys, step, before);
 }
 
-void TableBucket::Remove(uint64_t key, int64_t step, RowsBefore* before) {
-  const uint64_t hash = KeyHash(key);
-  const RowHeader* const row = rows_.Find(key, hash);
+absl::Status TableBucket::Remove(const std::vector<uint64_t>& keys,
+                                 int64_t step, RowsBefore* before) {
+  std::vector<uint32_t> positions;  // Of rows to record.
+  std::vector<uint32_t> removed;    // Of all rows.
   // `before` contains the rows of the step's gradients already.
-  if (row->last_step != step) {
-    before->Add(key, /*existed=*/true, RowValues(row));
+  for (const uint64_t key : keys) {
+    const uint64_t hash = KeyHash(key);
+    uint32_t last_step = 0;
+    if (const RowHeader* const row = rows_.Find(key, hash)) {
+      last_step = row->last_step;
+      if (last_step != step) {
+        before->Add(key, /*existed=*/true, RowValues(row));
+      }
+      rows_.Remove(key, hash);
+    } else {
+      const ColdRow cold = *cold_.Find(key, hash);
+      last_step = cold.last_step;
+      if (last_step != step) positions.push_back(cold.position);
+      removed.push_back(cold.position);
+      cold_.Remove(key, hash);
+    }
+    if (last_step < changed_since_) changed_.push_back(key);
   }
-  if (row->last_step < changed_since_) changed_.push_back(key);
-  rows_.Remove(key, hash);
+  if (removed.empty()) return absl::OkStatus();
+  const absl::Status read =
+      disk_.log->Read(positions, [&](int64_t /*i*/, const RowHeader& row) {
+        before->Add(row.key, /*existed=*/true, RowValues(&row));
+      });
+  for (const uint32_t position : removed) disk_.log->Remove(position);
+  return read;
 }
 
-BucketRows TableBucket::TakeChanges(int64_t version) {
+absl::Status TableBucket::Append(const std::vector<uint32_t>& positions,
+                                 BucketRows* to) const {
+  if (positions.empty()) return absl::OkStatus();
+  return disk_.log->Read(positions, [&](int64_t /*i*/, const RowHeader& row) {
+    AppendRow(row, layout_, to);
+  });
+}
+
+absl::StatusOr<BucketRows> TableBucket::TakeChanges(int64_t version) {
   if (taken_.empty()) {
     taken_ = std::move(changed_);
   } else {
@@ -125,12 +208,15 @@ BucketRows TableBucket::TakeChanges(int64_t version) {
   changes.keys.reserve(taken_.size());
   changes.last_steps.reserve(taken_.size());
   changes.values.reserve(taken_.size() * layout_.floats());
+  std::vector<uint32_t> positions;
   ForEachKey(
       taken_, layout_.bytes(), [this](uint64_t /*hash*/) { return this; },
       [&](int64_t place, uint64_t hash, const TableBucket* /*bucket*/) {
         const uint64_t key = taken_[place];
         if (const RowHeader* const row = rows_.Find(key, hash)) {
           AppendRow(*row, layout_, &changes);
+        } else if (const ColdRow* const cold = cold_.Find(key, hash)) {
+          positions.push_back(cold->position);
         } else if (const auto candidate = candidates_.find(key);
                    candidate != candidates_.end()) {
           changes.candidates.push_back(candidate->second);
@@ -138,34 +224,30 @@ BucketRows TableBucket::TakeChanges(int64_t version) {
           changes.removed.push_back(key);
         }
       });
+  TRIBUTARY_RETURN_IF_ERROR(Append(positions, &changes));
   return changes;
 }
 
 void TableBucket::ChangeAll() {
-  rows_.ForEach([&](const RowHeader* row) { changed_.push_back(row->key); });
+  ForEachRow(
+      [&](uint64_t key, uint32_t /*last_step*/) { changed_.push_back(key); });
   for (const auto& [key, candidate] : candidates_) changed_.push_back(key);
 }
 
-BucketRows TableBucket::Copy() const {
+absl::StatusOr<BucketRows> TableBucket::Copy() const {
   BucketRows copy;
   copy.bucket = number_;
-  std::vector<const RowHeader*> all;
-  all.reserve(rows_.size());
-  rows_.ForEach([&](const RowHeader* row) { all.push_back(row); });
-  std::sort(all.begin(), all.end(), [](const RowHeader* a, const RowHeader* b) {
-    return a->key < b->key;
-  });
-  copy.keys.reserve(all.size());
-  copy.last_steps.reserve(all.size());
-  copy.values.reserve(all.size() * layout_.floats());
-  for (const RowHeader* const row : all) {
-    AppendRow(*row, layout_, &copy);
-  }
+  copy.keys.reserve(size());
+  copy.last_steps.reserve(size());
+  copy.values.reserve(size() * layout_.floats());
+  rows_.ForEach([&](const RowHeader* row) { AppendRow(*row, layout_, &copy); });
+  std::vector<uint32_t> positions;
+  cold_.ForEach([&](const ColdRow& row) { positions.push_back(row.position); });
+  TRIBUTARY_RETURN_IF_ERROR(Append(positions, &copy));
   for (const auto& [key, candidate] : candidates_) {
     copy.candidates.push_back(candidate);
   }
-  std::sort(copy.candidates.begin(), copy.candidates.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
+  SortRows(layout_.floats(), &copy);
   return copy;
 }
 
@@ -182,7 +264,7 @@ absl::Status TableBucket::Restore(const BucketRows& rows) {
     const uint64_t key = rows.keys[i];
     TRIBUTARY_RETURN_IF_ERROR(check(key));
     const uint64_t hash = KeyHash(key);
-    if (rows_.Find(key, hash) != nullptr) {
+    if (rows_.Find(key, hash) != nullptr || cold_.Find(key, hash) != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "key ", key, " of table '", spec_.name(), "' has two rows"));
     }

@@ -8,9 +8,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/sparse/bucket_rows.h"
+#include "common/sparse/cold_index.h"
 #include "common/sparse/row_bucket.h"
 #include "common/sparse/row_layout.h"
+#include "common/sparse/row_log.h"
 #include "common/sparse/rows_before.h"
 #include "common/sparse/slab_memory.h"
 #include "proto/job.pb.h"
@@ -21,17 +24,32 @@ namespace tributary {
 // and capacity, which depend on steps and keys only. Not thread-safe.
 class TableBucket {
  public:
-  // `spec` and `memory` must outlive the bucket; see RowBucket for `memory`.
-  // The rows of steps before `version` do not count as changes.
+  // Where rows are that do not fit into memory.
+  struct Disk {
+    RowLog* log = nullptr;       // Null: nowhere.
+    int64_t rows_in_memory = 0;  // The others are in the log. At least 1.
+  };
+  // All pointers must outlive the bucket; see RowBucket for `memory`. The rows
+  // of steps before `version` do not count as changes.
   TableBucket(int number, const SparseTableSpec* spec, const RowLayout& layout,
-              SlabMemory* memory, int64_t version)
+              SlabMemory* memory, const Disk& disk, int64_t version)
       : number_(number),
         spec_(*spec),
         layout_(layout),
+        disk_(disk),
         rows_(layout.bytes(), memory),
         changed_since_(version) {}
 
+  // The rows in memory.
   const RowBucket& rows() const { return rows_; }
+  // The rows in the log.
+  const ColdIndex& cold() const { return cold_; }
+  int64_t size() const { return rows_.size() + cold_.size(); }
+  // Loads the cache lines in which a search for a key begins.
+  void Prefetch(uint64_t hash) const {
+    rows_.Prefetch(hash);
+    cold_.Prefetch(hash);
+  }
 
   // Returns whether `key`, which has no row, gets one in `step`, whose gradient
   // contains it.
@@ -40,22 +58,31 @@ class TableBucket {
   // and whose first gradient is that of `step`. Returns null if it does not
   // fit; see Full.
   RowHeader* Insert(uint64_t key, uint64_t hash, int64_t step);
+  // Moves the row of `key` from the log, where it is, to memory. `copy` is its
+  // copy; null: it is read from the log. Returns null if it does not fit or
+  // cannot be read; see Full.
+  RowHeader* Load(uint64_t key, uint64_t hash, const RowHeader* copy);
+  // Changes the position of a row in the log if it is still at `from`.
+  absl::Status MoveInLog(uint32_t from, const RowHeader& row);
   // Records that `step` changes the row.
   void Touch(RowHeader* row, int64_t step) {
     if (row->last_step < changed_since_) changed_.push_back(row->key);
     row->last_step = static_cast<uint32_t>(step);
   }
-  // Returns the error for a row that does not fit: ResourceExhausted, saying
-  // which field of the job to change.
+  // Returns the error for a row that does not fit: that of the log, or
+  // ResourceExhausted, saying which field of the job to change.
   absl::Status Full() const;
   // Removes the rows that expire in `step`, and those above the capacity, and
-  // records those without a gradient in this step in `*before`.
-  void RemoveOld(int64_t step, RowsBefore* before);
+  // records those without a gradient in this step in `*before`. Returns the
+  // errors of RowLog::Read.
+  absl::Status RemoveOld(int64_t step, RowsBefore* before);
 
-  BucketRows Copy() const;
+  // Returns the errors of RowLog::Read, too.
+  absl::StatusOr<BucketRows> Copy() const;
   // Copies, in any order and perhaps more than once, what has changed since the
-  // last call that was confirmed. `version` is the table's.
-  BucketRows TakeChanges(int64_t version);
+  // last call that was confirmed. `version` is the table's. Returns the errors
+  // of RowLog::Read.
+  absl::StatusOr<BucketRows> TakeChanges(int64_t version);
   // Call it when what the last call of TakeChanges returned is safe.
   void ConfirmChanges() { taken_.clear(); }
   // Lets everything count as changed.
@@ -65,18 +92,38 @@ class TableBucket {
     return static_cast<int64_t>((changed_.capacity() + taken_.capacity()) *
                                 sizeof(uint64_t));
   }
+  // Returns the bytes of both indexes.
+  int64_t index_bytes() const { return rows_.index_bytes() + cold_.bytes(); }
   // Adds rows. Returns InvalidArgument, naming the key, if a key does not
   // belong to the bucket or has a row already, and Full if they do not fit.
   absl::Status Restore(const BucketRows& rows);
 
  private:
+  // Adds a row to memory, of which nothing is set but its key.
   RowHeader* Add(uint64_t key, uint64_t hash);
-  void Remove(uint64_t key, int64_t step, RowsBefore* before);
+  // Moves an eighth of the rows in memory to the log: those with the oldest
+  // gradients.
+  absl::Status MoveToLog();
+  // Calls visit(key, last_step) for each row.
+  template <typename Visit>
+  void ForEachRow(const Visit& visit) const {
+    rows_.ForEach(
+        [&](const RowHeader* row) { visit(row->key, row->last_step); });
+    cold_.ForEach([&](const ColdRow& row) { visit(row.key, row.last_step); });
+  }
+  // Adds copies of rows in the log.
+  absl::Status Append(const std::vector<uint32_t>& positions,
+                      BucketRows* to) const;
+  absl::Status Remove(const std::vector<uint64_t>& keys, int64_t step,
+                      RowsBefore* before);
 
   const int number_;
   const SparseTableSpec& spec_;
   const RowLayout layout_;
+  const Disk disk_;
   RowBucket rows_;
+  ColdIndex cold_;
+  absl::Status log_error_;  // Of the last call that needed the log.
   // The candidates of AdmissionSpec.
   absl::flat_hash_map<uint64_t, BucketRows::Candidate> candidates_;
 

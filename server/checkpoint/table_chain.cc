@@ -127,6 +127,9 @@ absl::Status TableChain::ImportFrom(int shard) {
 
 absl::StatusOr<std::vector<CheckpointFile>> TableChain::Write(
     std::vector<SparseTable::Changes> changes, const std::string& folder) {
+  for (const SparseTable::Changes& table : changes) {
+    TRIBUTARY_RETURN_IF_ERROR(table.status);
+  }
   if (folder_.empty() && damage_.ok()) damage_ = Begin(folder);
   if (!damage_.ok()) {
     // The next call begins with all rows.

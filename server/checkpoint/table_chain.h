@@ -46,8 +46,8 @@ class TableChain {
   // Adds a part with these changes of each table, those since the last call
   // that returned OK, and gives all parts names in `folder`, where a checkpoint
   // is being written. Returns their entries for its manifest, the system's
-  // error, or DataLoss if an earlier part was found to be damaged. Copies the
-  // files where the file system has no hard links.
+  // error, that of the changes, or DataLoss if an earlier part was found to be
+  // damaged. Copies the files where the file system has no hard links.
   absl::StatusOr<std::vector<CheckpointFile>> Write(
       std::vector<SparseTable::Changes> changes, const std::string& folder);
 

@@ -5,7 +5,8 @@
 
 PROGRAM is the program `tributary`. Trains a small model of clicks with each
 number of workers, servers, transport, clipping and format of the wire that a
-pairwise covering array has, for a fixed_lag of 0 and 1. The rows of the tables
+pairwise covering array has, for a fixed_lag of 0 and 1, and with most rows on a
+disk. The rows of the tables
 and the dense weights at the end must be those of one worker and one server.
 Then, with --kills, N runs more in which processes of all roles are killed
 (SIGKILL) at seeded moments; and runs that stop half-way and are resumed with
@@ -35,6 +36,8 @@ TABLES = {
     "others": "adam { learning_rate: 0.01 } capacity: 2000",
 }
 DIM = 8
+STATE = [1, 2 * DIM]  # Numbers of state of a row of each table.
+BUCKETS = 12
 
 PARAMETERS = {
     "workers": [1, 2, 3, 4],
@@ -43,6 +46,7 @@ PARAMETERS = {
     "clip": [0, 0.05],
     "dtype": ["FLOAT32", "BFLOAT16"],
     "lag": [0, 1],
+    "disk": [False, True],
 }
 
 
@@ -62,8 +66,13 @@ def job(row, steps):
         "sparse {",
         f"  fixed_lag: {row['lag']}",
     ]
-    for name, options in TABLES.items():
-        lines.append(f'  table {{ name: "{name}" dim: {DIM} buckets: 12 '
+    for state, (name, options) in zip(STATE, TABLES.items()):
+        if row["disk"]:
+            # 64 rows of each bucket are in memory.
+            buckets = -(-BUCKETS // row["servers"])
+            row_bytes = -(-(16 + 4 * (DIM + state)) // 8) * 8
+            options += f" memory_bytes: {64 * buckets * row_bytes} disk {{}}"
+        lines.append(f'  table {{ name: "{name}" dim: {DIM} buckets: {BUCKETS} '
                      f"{options} }}")
     for feature in range(FEATURES):
         table = list(TABLES)[feature % len(TABLES)]
@@ -77,26 +86,47 @@ def tables_digest(checkpoint):
 
     proto/checkpoint.proto describes the files.
     """
-    state = [1, 2 * DIM]  # Numbers of state of a row of each table.
-    records = {}
-    for path in sorted(checkpoint.glob("tables*.rows")):
-        data = path.read_bytes()
-        assert data[:16] == b"tributary-rows-1"
-        at = 16
-        while at < len(data):
-            table, bucket, rows, waiting = struct.unpack_from("<IIQQ", data, at)
-            at += 24
-            if table >= 2**31:  # Earlier values: parts of one record.
-                size = rows * (8 + 4 + 4 * DIM)
-            else:
-                size = (rows * (8 + 4 + 4 * (DIM + state[table])) + 24 * waiting)
-                records[(table, bucket)] = data[at:at + size]
-            at += size
+    rows, waiting = {}, {}
+    parts = checkpoint.glob("tables*.rows")
+    # tables.rows, tables.1.rows, tables.2.rows, ...: what has changed since.
+    for path in sorted(parts, key=lambda path: (len(path.name), path.name)):
+        read_records(path.read_bytes(), rows, waiting)
     digest = hashlib.sha256()
-    for key in sorted(records):
-        digest.update(repr(key).encode())
-        digest.update(records[key])
+    for kind in (rows, waiting):
+        for key in sorted(kind):
+            digest.update(repr((key, kind[key])).encode())
     return digest.hexdigest()
+
+
+def read_records(data, rows, waiting):
+    """Applies the records of a file to the dictionaries of rows and candidates."""
+    assert data[:16] == b"tributary-rows-1"
+    at = 16
+    while at < len(data):
+        table, bucket, count, candidates, removed = struct.unpack_from(
+            "<IIQQQ", data, at)
+        at += 32
+        if table >= 2**31:  # Earlier values.
+            at += count * (8 + 4 + 4 * DIM)
+            continue
+        keys = struct.unpack_from(f"<{count}Q", data, at)
+        steps = struct.unpack_from(f"<{count}I", data, at + 8 * count)
+        at += 12 * count
+        size = 4 * (DIM + STATE[table])
+        for key, step in zip(keys, steps):
+            rows[table, key] = (bucket, step, data[at:at + size])
+            waiting.pop((table, key), None)
+            at += size
+        for _ in range(candidates):
+            key, times, step = struct.unpack_from("<QQQ", data, at)
+            waiting[table, key] = (times, step)
+            rows.pop((table, key), None)
+            at += 24
+        for key in struct.unpack_from(f"<{removed}Q", data, at):
+            rows.pop((table, key), None)
+            waiting.pop((table, key), None)
+        at += 8 * removed
+    assert at == len(data)
 
 
 def result(output):
@@ -148,7 +178,8 @@ def main():
         def wanted(row):
             key = (row["clip"], row["dtype"], row["lag"])
             if key not in whole:
-                alone = dict(row, workers=1, servers=1, transport="AUTO")
+                alone = dict(row, workers=1, servers=1, transport="AUTO",
+                             disk=False)
                 whole[key] = train(program, alone, folder / f"whole{len(whole)}")
             return whole[key]
 
@@ -174,7 +205,8 @@ def main():
         for lag in PARAMETERS["lag"]:
             for before, after in [(1, 3), (2, 1), (3, 2)]:
                 row = {"workers": 2, "servers": before, "transport": "AUTO",
-                       "clip": 0, "dtype": "FLOAT32", "lag": lag}
+                       "clip": 0, "dtype": "FLOAT32", "lag": lag,
+                       "disk": before == 2}
                 output = folder / f"resumed{lag}{before}"
                 train(program, row, output, steps=30)
                 row["servers"] = after

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/sum_of_squares.h"
@@ -70,6 +71,11 @@ absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
     TRIBUTARY_ASSIGN_OR_RETURN(tables.emplace_back(),
                                SparseTable::Create(table));
   }
+  options.on_failure = [on_failure = std::move(options.on_failure),
+                        failed = std::make_shared<absl::once_flag>()](
+                           const absl::Status& status) {
+    absl::call_once(*failed, on_failure, status);
+  };
   return std::unique_ptr<TableEngine>(
       new TableEngine(std::move(options), pool, std::move(tables)));
 }
@@ -214,13 +220,11 @@ void TableEngine::Update(double norm) {
   RowsUpdate update;
   update.gradient_scale = step.gradient_scale;
   update.rate_factor = RateFactor(options_.job, step.learning_rate);
+  const bool skips = options_.awaits_norm && recipe_.Skips(norm);
   for (size_t table = 0; table < tables_.size(); ++table) {
-    if (options_.awaits_norm && recipe_.Skips(norm)) {
-      tables_[table]->Skip();
-      continue;
-    }
     const absl::Status status =
-        tables_[table]->Apply(std::move(total_[table]), update);
+        skips ? tables_[table]->Skip()
+              : tables_[table]->Apply(std::move(total_[table]), update);
     if (!status.ok()) return options_.on_failure(status);
   }
   total_.clear();
@@ -269,7 +273,8 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
   float* to = values.get();
   for (size_t table = 0; table < keys.size(); ++table) {
     const absl::Status status = tables_[table]->Read(version, keys[table], to);
-    if (!status.ok()) return done(status);
+    if (absl::IsFailedPrecondition(status)) return done(status);
+    if (!status.ok()) return options_.on_failure(status);
     to += static_cast<int64_t>(keys[table].size()) * tables_[table]->dim();
   }
   done(std::move(values));
@@ -279,6 +284,19 @@ void TableEngine::AddMetrics(MetricsPage* page) const {
   page->BeginGauge("tributary_table_rows", "Rows of the table on this server.");
   for (const auto& table : tables_) {
     page->Add(static_cast<double>(table->size().rows),
+              {{"table", table->spec().name()}});
+  }
+  page->BeginGauge("tributary_table_disk_rows",
+                   "Those of the rows that are in a file on this server's "
+                   "disk.");
+  for (const auto& table : tables_) {
+    page->Add(static_cast<double>(table->size().rows_on_disk),
+              {{"table", table->spec().name()}});
+  }
+  page->BeginGauge("tributary_table_disk_bytes",
+                   "The size of this file, in bytes.");
+  for (const auto& table : tables_) {
+    page->Add(static_cast<double>(table->size().disk_bytes),
               {{"table", table->spec().name()}});
   }
   page->BeginGauge("tributary_table_bytes",

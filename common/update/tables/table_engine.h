@@ -61,7 +61,8 @@ class TableEngine {
     // The learning rates that workers state. Must outlive the engine.
     StatedRates* rates = nullptr;
     // Called at most once, on any thread, with no lock held, if the rows do not
-    // fit into memory. The engine then makes no progress.
+    // fit into memory or cannot be read from the disk. The engine then makes no
+    // progress.
     std::function<void(const absl::Status&)> on_failure;
     // Called once for each step, in their order, with the fields that concern
     // rows, on any thread.
@@ -102,8 +103,8 @@ class TableEngine {
   // Reads rows of a version as soon as it exists, and calls `done` on the pool
   // with their values: those of the first table, [keys, dim], then those of the
   // next. `keys` must be valid. `done` receives FailedPrecondition if the
-  // version does not exist any more. Not called if the engine is destroyed
-  // before.
+  // version does not exist any more. Not called if the engine fails or is
+  // destroyed before.
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);

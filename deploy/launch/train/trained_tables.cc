@@ -28,6 +28,8 @@ absl::StatusOr<std::unique_ptr<TrainedTables>> TrainedTables::Load(
   for (const SparseTableSpec& spec : job.sparse().table()) {
     SparseTable::Options options;
     options.spec = spec;
+    // One table has the rows of all servers.
+    options.spec.set_memory_bytes(spec.memory_bytes() * manifest.servers());
     options.seed = job.seed();
     options.version = manifest.version();
     TRIBUTARY_ASSIGN_OR_RETURN(trained->tables_.emplace_back(),

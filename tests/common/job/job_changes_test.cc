@@ -77,6 +77,18 @@ TEST(JobChangesTest, WhatNeverChangesAResultDoesNotCount) {
   }
 }
 
+TEST(JobChangesTest, WhereRowsAreNeverChangesAResult) {
+  JobSpec job = Job();
+  SparseTableSpec* const table = job.mutable_sparse()->add_table();
+  table->set_name("t");
+  JobSpec changed = job;
+  changed.mutable_sparse()->mutable_table(0)->set_memory_bytes(1000);
+  changed.mutable_sparse()->mutable_table(0)->mutable_disk();
+  EXPECT_EQ(PrintChanges(ResultChanges(job, changed)), "");
+  changed.mutable_sparse()->mutable_table(0)->set_capacity(1000);
+  EXPECT_NE(PrintChanges(ResultChanges(job, changed)), "");
+}
+
 TEST(JobChangesTest, ChunksDecideTheOrderInWhichTheNormIsAddedUp) {
   JobSpec job = Job();
   job.set_clip_norm(1);

@@ -47,6 +47,7 @@ TEST(SparseJobTest, AcceptsGoodJobs) {
        "sparse.table[0].expiry={unused_steps: 9}; "
        "sparse.table[0].capacity=1000",
        "sparse.table[0].memory_bytes=1000",
+       "sparse.table[0].memory_bytes=1000; sparse.table[0].disk={}",
        "sparse.feature[0].name=a; sparse.feature[1].name=b",
        "sparse.feature[0].separator=|; sparse.feature[0].pooling=MEAN",
        "sparse.feature[0].pooling=NONE",
@@ -66,7 +67,7 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
         "adagrad={learning_rate: 0}", "row_wise_adagrad={}",
         "adam={learning_rate: 1 beta1: 1}", "admission={min_count: 0}",
         "expiry={}", "expiry={unused_steps: 0}", "capacity=-1",
-        "memory_bytes=-1", "name=a/b"}) {
+        "memory_bytes=-1", "disk={}", "name=a/b"}) {
     const std::string field =
         std::string(assignment).substr(0, std::string(assignment).find('='));
     ExpectRefused({{DlrmWithTables, path + assignment, path + field}});
@@ -78,6 +79,9 @@ TEST(SparseJobTest, NamesTheFieldOfATable) {
        "sparse.table[0].row_wise_adagrad.learning_rate: -1 "},
       {DlrmWithTables, "sparse.table[0]={name: 't' dim: 3}",
        "sparse.table[0]: has no update rule"},
+      {DlrmWithTables,
+       "sparse.table[0].memory_bytes=1; sparse.table[0].disk={folder: ''}",
+       "sparse.table[0].disk.folder: "},
       {DlrmWithTables, "sparse.table[0]={name: 't'}", "sparse.table[0].dim: "},
       {DlrmWithTables, "sparse.table[0]={}", "sparse.table[0].name: "},
       {DlrmWithTables, absl::StrCat("sparse.table[1]={", kTable, "}"),

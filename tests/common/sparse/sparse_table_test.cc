@@ -42,6 +42,16 @@ std::unique_ptr<SparseTable> MakeTable(const SparseTableSpec& spec, int shard,
   return SparseTable::Create(options).value();
 }
 
+// Lets a server with all buckets have 64 rows of each in memory, the others on
+// a disk.
+void KeepFewInMemory(SparseTableSpec* spec) {
+  const RowLayout layout = {spec->dim(),
+                            RowRule::Create(*spec)->StateElements(spec->dim())};
+  spec->set_memory_bytes(spec->buckets() * layout.bytes() *
+                         RowBucket::kSlabRows);
+  spec->mutable_disk()->set_folder(testing::TempDir());
+}
+
 // The part of `keys` that belongs to a server.
 std::vector<uint64_t> KeysOf(const std::set<uint64_t>& keys,
                              const SparseTableSpec& spec, int shard,
@@ -97,6 +107,7 @@ std::set<uint64_t> KeysOfStep(int64_t step) {
 
 struct Policy {
   int64_t min_count, unused_steps, capacity;
+  bool disk = false;
 };
 
 class SparseTableTest : public testing::TestWithParam<Policy> {
@@ -108,6 +119,7 @@ class SparseTableTest : public testing::TestWithParam<Policy> {
       spec_.mutable_expiry()->set_unused_steps(policy.unused_steps);
     }
     spec_.set_capacity(policy.capacity);
+    if (policy.disk) KeepFewInMemory(&spec_);
   }
 
   SparseTableSpec spec_;
@@ -137,7 +149,7 @@ TEST_P(SparseTableTest, HasTheRowsOfTheReferenceForAnyNumberOfServers) {
     for (const auto& table : tables) {
       rows += table->size().rows;
       for (const int bucket : table->buckets()) {
-        buckets[bucket] = table->ReadBucket(bucket);
+        buckets[bucket] = table->ReadBucket(bucket).value();
         rows -= static_cast<int64_t>(buckets[bucket].keys.size());
       }
     }
@@ -199,7 +211,7 @@ class Rebuilt {
   }
   void ExpectEquals(const SparseTable& table) const {
     for (const int bucket : table.buckets()) {
-      const BucketRows wanted = table.ReadBucket(bucket);
+      const BucketRows wanted = table.ReadBucket(bucket).value();
       const BucketRows& rows = buckets_[bucket];
       ASSERT_EQ(rows.keys, wanted.keys);
       EXPECT_EQ(rows.last_steps, wanted.last_steps);
@@ -291,9 +303,9 @@ TEST_P(SparseTableTest, ChangesRestoreTheTableWithOtherServers) {
         }
       }
       for (const int bucket : part->buckets()) {
-        const auto restored = part->ReadBucket(bucket);
+        const auto restored = part->ReadBucket(bucket).value();
         const auto wanted =
-            sources[ServerOfBucket(bucket, 2)]->ReadBucket(bucket);
+            sources[ServerOfBucket(bucket, 2)]->ReadBucket(bucket).value();
         EXPECT_EQ(restored.keys, wanted.keys);
         EXPECT_EQ(restored.last_steps, wanted.last_steps);
         EXPECT_EQ(restored.values, wanted.values);
@@ -320,15 +332,16 @@ TEST_P(SparseTableTest, ASkippedStepChangesNoRow) {
   ASSERT_TRUE(table->Apply(GradientsOf(keys, 0), HalfScale()).ok());
   std::vector<float> before(keys.size() * kDim), after = before;
   ASSERT_TRUE(table->Read(1, keys, before.data()).ok());
-  table->Skip();
+  ASSERT_TRUE(table->Skip().ok());
   ASSERT_TRUE(table->Read(2, keys, after.data()).ok());
   EXPECT_EQ(before, after);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, SparseTableTest,
-                         testing::Values(Policy{1, 0, 0}, Policy{3, 0, 0},
-                                         Policy{1, 5, 0}, Policy{1, 0, 100},
-                                         Policy{2, 4, 120}));
+INSTANTIATE_TEST_SUITE_P(
+    Policies, SparseTableTest,
+    testing::Values(Policy{1, 0, 0}, Policy{3, 0, 0}, Policy{1, 5, 0},
+                    Policy{1, 0, 100}, Policy{2, 4, 120}, Policy{1, 0, 0, true},
+                    Policy{1, 40, 0, true}, Policy{1, 0, 700, true}));
 
 TEST(SparseTableErrorTest, RefusesKeysThatAreNotItsOwn) {
   const auto table = MakeTable(Spec(), 0, 2);
@@ -365,6 +378,59 @@ TEST(SparseTableErrorTest, ATableThatOutgrowsItsMemoryNamesTheField) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("memory_bytes"), std::string::npos);
   EXPECT_LE(table->size().bytes, (1 << 16) * 5 / 4);
+}
+
+TEST(SparseTableDiskTest, RowsInSegmentsOnTheDiskHaveTheSameValues) {
+  SparseTableSpec spec = Spec();
+  spec.mutable_expiry()->set_unused_steps(60);
+  const auto memory = MakeTable(spec, 0, 1);
+  KeepFewInMemory(&spec);
+  const auto disk = MakeTable(spec, 0, 1);
+  std::mt19937_64 random(1);
+  std::vector<float> values, wanted;
+  for (int step = 0; step < 120; ++step) {
+    // Rows are used for some time, then the table has others.
+    std::set<uint64_t> some;
+    for (int i = 0; i < 3000; ++i) {
+      some.insert(KeyHash(random() % 120000 + step / 40 * 60000));
+    }
+    const std::vector<uint64_t> keys(some.begin(), some.end());
+    values.resize(keys.size() * kDim);
+    wanted.resize(keys.size() * kDim);
+    ASSERT_TRUE(memory->Read(step, keys, wanted.data()).ok());
+    ASSERT_TRUE(disk->Read(step, keys, values.data()).ok());
+    ASSERT_EQ(values, wanted);
+    const auto sum = GradientsOf(keys, step);
+    ASSERT_TRUE(memory->Apply(sum, HalfScale()).ok());
+    ASSERT_TRUE(disk->Apply(sum, HalfScale()).ok());
+  }
+  EXPECT_EQ(disk->size().rows, memory->size().rows);
+  // Two segments of 4 MiB at least.
+  EXPECT_GT(disk->size().rows_on_disk, 100000);
+  EXPECT_GE(disk->size().disk_bytes, 2 << 22);
+  EXPECT_LE(disk->size().bytes, memory->size().bytes);
+  for (const int bucket : disk->buckets()) {
+    const BucketRows rows = disk->ReadBucket(bucket).value();
+    const BucketRows expected = memory->ReadBucket(bucket).value();
+    ASSERT_EQ(rows.keys, expected.keys);
+    EXPECT_EQ(rows.last_steps, expected.last_steps);
+    EXPECT_EQ(rows.values, expected.values);
+  }
+}
+
+TEST(SparseTableDiskTest, RefusesAFolderAndAMemoryThatDoNotSuffice) {
+  SparseTable::Options options;
+  options.spec = Spec();
+  KeepFewInMemory(&options.spec);
+  options.spec.set_memory_bytes(options.spec.memory_bytes() - 1);
+  const absl::Status little = SparseTable::Create(options).status();
+  EXPECT_EQ(little.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(little.message().find("memory_bytes"), std::string::npos);
+  KeepFewInMemory(&options.spec);
+  options.spec.mutable_disk()->set_folder("/nowhere");
+  const absl::Status nowhere = SparseTable::Create(options).status();
+  EXPECT_EQ(nowhere.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(nowhere.message().find("/nowhere"), std::string::npos);
 }
 
 TEST(InitialRowsTest, AreFunctionsOfSeedTableAndKey) {

@@ -159,7 +159,7 @@ class TableChainTest : public testing::Test {
     ASSERT_TRUE(read.ok()) << read;
     for (const auto& table : tables_) {
       for (const int bucket : table->buckets()) {
-        const BucketRows rows = table->ReadBucket(bucket);
+        const BucketRows rows = table->ReadBucket(bucket).value();
         EXPECT_EQ(saved[bucket].keys, rows.keys);
         EXPECT_EQ(saved[bucket].last_steps, rows.last_steps);
         EXPECT_EQ(saved[bucket].values, rows.values);

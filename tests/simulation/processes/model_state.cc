@@ -95,7 +95,7 @@ bool AddTables(const TableEngine& tables, int64_t version, ModelState* state) {
   for (int number = 0; number < tables.tables(); ++number) {
     const SparseTable& table = *tables.table(number);
     for (const int bucket : table.buckets()) {
-      state->tables[number][bucket] = table.ReadBucket(bucket);
+      state->tables[number][bucket] = table.ReadBucket(bucket).value();
     }
   }
   return true;
