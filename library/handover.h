@@ -7,11 +7,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/parameters/untrained_tensor.h"
 #include "library/parameter_declarations.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
@@ -38,6 +40,9 @@ struct Work {
   const WeightsView* weights = nullptr;
   // Set by the program's thread before Handover::Done.
   LossSums result;
+  // Not null if the program is to return its untrained tensors here, after
+  // `step` steps of the job. The other fields are then not used.
+  std::vector<UntrainedTensor>* untrained = nullptr;
   // The fields below are used for training only.
   uint64_t seed = 0;
   int64_t step = -1;

@@ -168,6 +168,11 @@ void Worker::KeepLastWeights() { session_->KeepLastWeights(); }
 absl::Span<const float> Worker::LastWeights(int parameter) const {
   return session_->LastWeights(parameter);
 }
+void Worker::SetUntrained(
+    std::function<std::vector<UntrainedTensor>(int64_t steps)> collect) {
+  session_->SetUntrained(std::move(collect));
+}
+absl::Status Worker::EndJob() { return session_->EndJob(); }
 int Worker::rank() const { return session_->rank(); }
 int Worker::workers() const { return session_->workers(); }
 Step* Worker::NextStep() { return session_->NextStep(); }

@@ -58,6 +58,20 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   return info;
 }
 
+// Blocks until there is an item of work, and returns it. Returns null when
+// there is no more. Meanwhile calls `collect` if the trainer asks for the
+// untrained tensors.
+Work* AwaitItem(
+    Handover* handover,
+    const std::function<std::vector<UntrainedTensor>(int64_t)>& collect) {
+  while (Work* const work = handover->Await()) {
+    if (work->untrained == nullptr) return work;
+    *work->untrained = collect(work->step);
+    handover->Done(absl::OkStatus());
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
@@ -75,6 +89,16 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     workers_ = workers;
   };
   process.rule = [this] { return rule_.get(); };
+  process.has_untrained = [this] { return collect_untrained_ != nullptr; };
+  process.untrained = [this](int64_t steps) {
+    std::vector<UntrainedTensor> tensors;
+    Work work;
+    work.step = steps;
+    work.untrained = &tensors;
+    // The program may have left the job.
+    if (!handover_.Do(&work).ok()) tensors.clear();
+    return tensors;
+  };
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
     const absl::Status end = RunWorker(process, &shutdown_);
@@ -106,7 +130,8 @@ TrainingSources WorkerSession::Sources() {
       [this](const ModelSpec&, const DataInfo&, int64_t, Device* device,
              WeightCopies*,
              const NetworkPart&) -> absl::StatusOr<std::unique_ptr<Model>> {
-    TRIBUTARY_ASSIGN_OR_RETURN(auto declared, Offer());
+    TRIBUTARY_ASSIGN_OR_RETURN(auto declared,
+                               handover_.Offer(offered_job_, offered_));
     return std::make_unique<ProgramModel>(std::move(declared), device,
                                           &handover_);
   };
@@ -126,15 +151,11 @@ TrainingSources WorkerSession::Sources() {
   return sources;
 }
 
-absl::StatusOr<std::shared_ptr<const ParameterDeclarations>>
-WorkerSession::Offer() {
-  return handover_.Offer(offered_job_, offered_);
-}
-
 absl::StatusOr<std::unique_ptr<Device>> WorkerSession::MakeDevice(
     Precision precision) {
   // The program chooses the device before it declares its parameters.
-  TRIBUTARY_ASSIGN_OR_RETURN(const auto declared, Offer());
+  TRIBUTARY_ASSIGN_OR_RETURN(const auto declared,
+                             handover_.Offer(offered_job_, offered_));
   if (!gpu_.has_value()) return MakeCpuDevice(precision);
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                              CreateCudaDevice(*gpu_, precision));
@@ -250,7 +271,7 @@ void WorkerSession::LeaveItem() {
 }
 
 Work* WorkerSession::AwaitWork() {
-  while (Work* const work = handover_.Await()) {
+  while (Work* const work = AwaitItem(&handover_, collect_untrained_)) {
     if (error_.ok()) return work;
     handover_.Done(error_);
   }
@@ -269,9 +290,34 @@ Work* WorkerSession::AwaitWorkOfStep(bool evaluates) {
   return work;
 }
 
+absl::Status WorkerSession::EndJob() {
+  if (handover_.ended()) return status();
+  if (!micro_batch_state_.has_value()) {
+    return absl::FailedPreconditionError(
+        "EndJob was called outside of a loop over Step::micro_batches");
+  }
+  const int64_t step = step_number_;
+  // Not finished: its item is answered below.
+  micro_batch_state_.reset();
+  while (const Work* const work = AwaitItem(&handover_, collect_untrained_)) {
+    if (!work->evaluates && work->step == step) {
+      handover_.Done(JobEndRequested());
+      continue;
+    }
+    // The attempt has ended, and another one computes earlier steps.
+    shutdown_.Request();
+    handover_.Done(absl::CancelledError("the program has ended the job"));
+  }
+  if (shutdown_.requested()) {
+    return absl::CancelledError(
+        "a server was lost while the program ended the job: start it again");
+  }
+  return status();
+}
+
 absl::Span<const float> WorkerSession::LastWeights(int parameter) const {
   const auto& places = declared_->layout().parameters();
-  if (!ended() || last_weights_.empty() || parameter < 0 ||
+  if (!handover_.ended() || last_weights_.empty() || parameter < 0 ||
       parameter >= static_cast<int>(places.size())) {
     return {};
   }

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -54,6 +57,11 @@ class WorkerSession {
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   void KeepLastWeights() { keeps_last_weights_ = true; }
   absl::Span<const float> LastWeights(int parameter) const;
+  void SetUntrained(
+      std::function<std::vector<UntrainedTensor>(int64_t steps)> collect) {
+    collect_untrained_ = std::move(collect);
+  }
+  absl::Status EndJob();
   int rank() const { return rank_; }
   int workers() const { return workers_; }
   Step* NextStep();
@@ -70,9 +78,6 @@ class WorkerSession {
   // Returns the data and the model for RunWorker, which calls these functions
   // on its own threads.
   TrainingSources Sources();
-  // Returns the declared parameters. Offers the job to the program and blocks
-  // until the program has answered.
-  absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer();
   // Creates the device in whose memory the program computes.
   absl::StatusOr<std::unique_ptr<Device>> MakeDevice(Precision precision);
   // Pins memory if the program has called UseGpu or PinForGpu, and hides it
@@ -99,9 +104,12 @@ class WorkerSession {
   JobSpec offered_job_;
   JobInfo offered_;
   // Set by the program's thread before its Answer to handover_, and read by the
-  // threads of RunWorker after it. `gpu_` is the argument of UseGpu.
-  // `pin_for_gpu_` is null until UseGpu or PinForGpu.
+  // threads of RunWorker after it. The program's thread calls
+  // `collect_untrained_`, which is null if there is nothing to collect. `gpu_`
+  // is the argument of UseGpu. `pin_for_gpu_` is null until UseGpu or
+  // PinForGpu.
   std::shared_ptr<ProgramRule> rule_;
+  std::function<std::vector<UntrainedTensor>(int64_t)> collect_untrained_;
   std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;

@@ -14,6 +14,11 @@ namespace tributary {
 // must fit in one message.
 inline constexpr int kMaxChunkBytes = 3 << 20;
 
+// The most bytes of frozen parameters and buffers that a worker sends for the
+// file of the final model. Server 0 keeps them in memory until it has written
+// the file.
+inline constexpr int64_t kMaxUntrainedBytes = int64_t{4} << 30;
+
 struct Limits {
   // ---- Connections.
   //

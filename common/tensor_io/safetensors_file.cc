@@ -36,10 +36,10 @@ constexpr uint64_t kMaxHeaderBytes = 100000000;
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
 constexpr int64_t kVerifiedBytes = int64_t{1} << 20;
 
-int64_t ElementsOf(const NamedTensor& tensor) {
-  int64_t elements = 1;
-  for (const int64_t dimension : tensor.shape) elements *= dimension;
-  return elements;
+int64_t BytesOf(const NamedTensor& tensor) {
+  int64_t bytes = BytesPerElement(tensor.dtype);
+  for (const int64_t dimension : tensor.shape) bytes *= dimension;
+  return bytes;
 }
 
 absl::Status CheckName(const std::string& name) {
@@ -94,12 +94,17 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
       return absl::InvalidArgumentError(
           absl::StrCat("two tensors are called \"", tensor.name, "\""));
     }
-    const int64_t end =
-        offset + ElementsOf(tensor) * static_cast<int64_t>(sizeof(float));
+    if (BytesPerElement(tensor.dtype) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor.name, " has the type \"",
+                       absl::CHexEscape(tensor.dtype),
+                       "\", which the format does not have"));
+    }
+    const int64_t end = offset + BytesOf(tensor);
     // Appends without searching for a tensor of the same name, which was
     // checked before.
     entries.push_back({tensor.name,
-                       {{"dtype", "F32"},
+                       {{"dtype", tensor.dtype},
                         {"shape", tensor.shape},
                         {"data_offsets", {offset, end}}}});
     offset = end;
@@ -131,8 +136,7 @@ absl::Status WriteSafetensors(
   std::vector<absl::string_view> pieces(1);  // The first is the header.
   Sha256 digest;
   for (const NamedTensor& tensor : sorted) {
-    pieces.emplace_back(reinterpret_cast<const char*>(tensor.data),
-                        ElementsOf(tensor) * sizeof(float));
+    pieces.emplace_back(static_cast<const char*>(tensor.data), BytesOf(tensor));
     AddName(tensor.name, &digest);
     digest.Update(pieces.back());
   }

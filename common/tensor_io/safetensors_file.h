@@ -17,21 +17,26 @@
 
 namespace tributary {
 
-// A float32 tensor to be written. `data` points to its elements, which this
-// struct does not own.
+// A tensor to be written. `data` points to its elements, which this struct does
+// not own: floats, unless `dtype` is another of the format's types.
 struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape;
-  const float* data = nullptr;
+  const void* data = nullptr;
+  std::string dtype = "F32";
 };
+
+// Returns the size in bytes of one element of a type of the format, such as
+// "F32" or "I64"; 0 for other names.
+int64_t BytesPerElement(absl::string_view dtype);
 
 // Returns the part of a file that precedes the data: the header's length, the
 // header, and spaces up to a multiple of eight bytes. The data, which this
-// function does not read, are the float32 elements of the tensors in the order
-// of `tensors`. Adds {"format": "pt"}, which some readers require, to the
+// function does not read, are the elements of the tensors in the order of
+// `tensors`. Adds {"format": "pt"}, which some readers require, to the
 // metadata in the header. Returns InvalidArgument if a name is repeated, empty,
-// "__metadata__" or not printable ASCII, or if the header exceeds the format's
-// limit.
+// "__metadata__" or not printable ASCII, if the format has no such type, or if
+// the header exceeds the format's limit.
 absl::StatusOr<std::string> MakeSafetensorsHeader(
     absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata);

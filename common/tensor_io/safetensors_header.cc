@@ -29,23 +29,6 @@ std::string Printable(absl::string_view name) {
                       name.size() > 64 ? "...\"" : "\"");
 }
 
-// Returns the size in bytes of one element; 0 for a type that the format does
-// not define.
-int64_t SizeOf(absl::string_view dtype) {
-  struct Type {
-    absl::string_view name;
-    int64_t bytes;
-  };
-  static constexpr Type kTypes[] = {
-      {"F64", 8},     {"I64", 8},     {"U64", 8},  {"F32", 4}, {"I32", 4},
-      {"U32", 4},     {"F16", 2},     {"BF16", 2}, {"I16", 2}, {"U16", 2},
-      {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I8", 1},   {"U8", 1},  {"BOOL", 1}};
-  for (const Type& type : kTypes) {
-    if (type.name == dtype) return type.bytes;
-  }
-  return 0;
-}
-
 // Receives the parts of the header from nlohmann's parser as they are parsed,
 // so that repeated keys are detected and unknown data is not stored. Each
 // function returns true if parsing may continue; otherwise error() gives the
@@ -238,7 +221,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 absl::Status CheckSize(const TensorEntry& tensor) {
   const std::string where =
       absl::StrCat("tensor ", Printable(tensor.name), ": ");
-  int64_t bytes = SizeOf(tensor.dtype);
+  int64_t bytes = BytesPerElement(tensor.dtype);
   if (bytes == 0) {
     return Error(where, "unknown dtype ", Printable(tensor.dtype));
   }
@@ -284,6 +267,21 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
                  ", but the file holds ", data_bytes, " after its header");
   }
   return header;
+}
+
+int64_t BytesPerElement(absl::string_view dtype) {
+  struct Type {
+    absl::string_view name;
+    int64_t bytes;
+  };
+  static constexpr Type kTypes[] = {
+      {"F64", 8},     {"I64", 8},     {"U64", 8},  {"F32", 4}, {"I32", 4},
+      {"U32", 4},     {"F16", 2},     {"BF16", 2}, {"I16", 2}, {"U16", 2},
+      {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I8", 1},   {"U8", 1},  {"BOOL", 1}};
+  for (const Type& type : kTypes) {
+    if (type.name == dtype) return type.bytes;
+  }
+  return 0;
 }
 
 }  // namespace tributary

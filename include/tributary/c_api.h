@@ -97,6 +97,17 @@ typedef struct tributary_parameter {
   int32_t alias_count;
 } tributary_parameter;
 
+/* The fields of tributary::UntrainedTensor. `shape` points to `dimensions`
+ * sizes, and `data` to `bytes` bytes. */
+typedef struct tributary_untrained {
+  const char* name;
+  const char* dtype;
+  const int64_t* shape;
+  int32_t dimensions;
+  const void* data;
+  size_t bytes;
+} tributary_untrained;
+
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`
  * indexes of samples, and is valid as long as the micro-batch. `random_seed` is
  * a number that depends only on the job's seed, `step` and `number`. */
@@ -186,6 +197,17 @@ void tributary_worker_keep_last_weights(tributary_worker* worker);
  * parameter. Returns 1, or 0 if there are none. */
 int32_t tributary_worker_last_weights(const tributary_worker* worker,
                                       const float** weights);
+/* Calls Worker::SetUntrained. `collect` is called with `context`, and returns
+ * the tensors by calls of tributary_worker_add_untrained, which copies one. */
+void tributary_worker_set_untrained(tributary_worker* worker,
+                                    void (*collect)(void* context,
+                                                    int64_t steps),
+                                    void* context);
+void tributary_worker_add_untrained(tributary_worker* worker,
+                                    const tributary_untrained* tensor);
+/* Calls Worker::EndJob. Returns 0 or the code of the error. */
+int32_t tributary_worker_end_job(tributary_worker* worker,
+                                 tributary_error* error);
 /* Calls Worker::NextStep. Returns null when the job has ended for this
  * worker. */
 tributary_step* tributary_worker_next_step(tributary_worker* worker);

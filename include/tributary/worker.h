@@ -39,6 +39,7 @@
 #include "absl/types/span.h"
 #include "common/optimizer/program_rule.h"
 #include "common/parameters/parameter_group.h"
+#include "common/parameters/untrained_tensor.h"
 
 namespace tributary {
 
@@ -368,6 +369,27 @@ class Worker {
   // this object. Returns an empty span if KeepLastWeights was not called, or if
   // the job ended before this worker received its weights.
   absl::Span<const float> LastWeights(int parameter) const;
+
+  // Sets the function that returns the tensors which the file of the final
+  // model contains besides the declared parameters, such as frozen parameters,
+  // after `steps` steps of the job. One worker of the job calls it once, within
+  // NextStep or a loop over a Step, on the thread of the program. Together, the
+  // tensors have at most 4 GiB; otherwise the file lacks them, and the worker
+  // logs a warning. Must be called before Declare.
+  void SetUntrained(
+      std::function<std::vector<UntrainedTensor>(int64_t steps)> collect);
+
+  // Ends the job, for all workers, with the weights that the current
+  // micro-batch begins with, for example because the model no longer improves.
+  // Call it before Ready and Finish of a micro-batch in a loop over
+  // Step::micro_batches(). Blocks until the job has ended, and returns its
+  // status; then NextStep returns null. The programs of all workers should
+  // decide alike, from the weights and the step only: the first one that calls
+  // it decides for all. Returns InvalidArgument in consistency modes other than
+  // `synchronous` and in an all-reduce, FailedPrecondition outside of the loop,
+  // and Cancelled if the job goes on with earlier steps because a server was
+  // lost; the program must then be started again.
+  absl::Status EndJob();
 
   // Returns the worker's number in the job, from 0, which it keeps for as long
   // as it takes part. Another worker may get the number of a lost worker.

@@ -39,6 +39,7 @@ struct tributary_worker {
   std::optional<tributary::Worker> own;  // Empty in a tributary_run.
   tributary::Worker* worker;
   int parameters = 0;
+  std::vector<tributary::UntrainedTensor> untrained;
   tributary_step step = {};
   tributary_micro_batch micro_batch = {};
   tributary_piece piece = {};
@@ -252,6 +253,31 @@ int32_t tributary_worker_last_weights(const tributary_worker* worker,
     if (weights[i] == nullptr) return 0;
   }
   return 1;
+}
+
+void tributary_worker_set_untrained(tributary_worker* worker,
+                                    void (*collect)(void* context,
+                                                    int64_t steps),
+                                    void* context) {
+  worker->worker->SetUntrained([worker, collect, context](int64_t steps) {
+    worker->untrained.clear();
+    collect(context, steps);
+    return std::move(worker->untrained);
+  });
+}
+
+void tributary_worker_add_untrained(tributary_worker* worker,
+                                    const tributary_untrained* tensor) {
+  worker->untrained.push_back(
+      {tensor->name,
+       tensor->dtype,
+       {tensor->shape, tensor->shape + tensor->dimensions},
+       std::string(static_cast<const char*>(tensor->data), tensor->bytes)});
+}
+
+int32_t tributary_worker_end_job(tributary_worker* worker,
+                                 tributary_error* error) {
+  return Report(worker->worker->EndJob(), error);
 }
 
 tributary_step* tributary_worker_next_step(tributary_worker* worker) {

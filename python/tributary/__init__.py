@@ -47,6 +47,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from .alternating import Alternating
 from .errors import Error, JobFailed, Stopped
 from .items import EvaluationPiece, MicroBatch
 from .launch import launch
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
 
     __version__: str  # That of the native library.
 
-__all__ = ['DistributedDataParallel', 'EpochLoader', 'Error', 'EvaluationPiece', 'Job',
-           'JobFailed', 'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler',
+__all__ = ['Alternating', 'DistributedDataParallel', 'EpochLoader', 'Error',
+           'EvaluationPiece', 'Job', 'JobFailed', 'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler',
            'Optimizer', 'Parameter', 'Session', 'Step', 'Stopped', '__version__',
            'connect', 'launch', 'load', 'read_metrics', 'train']
 

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from . import _device_copies, _native, _process
 from ._rule import Rule
+from ._untrained import Untrained
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
@@ -58,7 +59,11 @@ class ModuleWorker:
                         'but the program has a rule of its own; use the parameter '
                         'groups of the rule')
         self._rule = None if rule is None else Rule(rule, self)
-        session.declare(_declarations(module, tensors, no_decay, parameter_groups))
+        parameters = _declarations(module, tensors, no_decay, parameter_groups)
+        self._untrained = Untrained(
+            module, [name for parameter in parameters
+                     for name in (parameter.name, *parameter.aliases)], session)
+        session.declare(parameters)
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None

@@ -33,6 +33,14 @@ class ParameterStruct(ctypes.Structure):
                 ('alias_count', c_int32)]
 
 
+class UntrainedStruct(ctypes.Structure):
+    _fields_ = [('name', c_char_p), ('dtype', c_char_p), ('shape', POINTER(c_int64)),
+                ('dimensions', c_int32), ('data', c_void_p), ('bytes', c_size_t)]
+
+
+COLLECT_CALLBACK = CFUNCTYPE(None, c_void_p, c_int64)
+
+
 class MicroBatchStruct(ctypes.Structure):
     _fields_ = [('step', c_int64), ('number', c_int64), ('epoch', c_int64),
                 ('indexes', c_void_p), ('samples', c_int64),
@@ -94,6 +102,9 @@ _FUNCTIONS = {
     'worker_workers': (c_int32, [c_void_p]),
     'worker_keep_last_weights': (None, [c_void_p]),
     'worker_last_weights': (c_int32, [c_void_p, POINTER(c_void_p)]),
+    'worker_set_untrained': (None, [c_void_p, COLLECT_CALLBACK, c_void_p]),
+    'worker_add_untrained': (None, [c_void_p, POINTER(UntrainedStruct)]),
+    'worker_end_job': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'worker_next_step': (c_void_p, [c_void_p]),
     'worker_status': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'worker_stop': (None, [c_void_p]),
@@ -162,7 +173,8 @@ def program() -> str:
 _CPLUSPLUS_NAMES = {
     'Ready or Add': 'ready', 'Ready': 'ready', 'Finish': 'finish', 'Report': 'report',
     'SetSampleCount': 'set_sample_count', 'Declare': 'declare',
-    'NextStep was called': 'the session was iterated', 'UseGpu': 'use_gpu',
+    'NextStep was called': 'the session was iterated', 'EndJob': 'end_job',
+    'UseGpu': 'use_gpu',
     'PinForGpu': 'pin_for_gpu', 'step->evaluation_pieces()': 'step.evaluation',
     'step->micro_batches()': 'step.micro_batches'}
 _CPLUSPLUS_NAME = re.compile('|'.join(

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from . import _native, _random
+from .alternating import Alternating
 from .errors import UNKNOWN, Error
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class Rule:
     """A rule and the module of `worker`.
 
     `rule` is an optimizer of `torch.optim`, an object with the same methods `step`,
-    `state_dict` and `load_state_dict`, or a sequence of an optimizer and its schedulers,
-    whose `step` is called in this order.
+    `state_dict` and `load_state_dict`, an `Alternating`, or a sequence of an optimizer
+    and its schedulers, whose `step` is called in this order.
     """
 
     def __init__(self, rule: Any, worker: 'ModuleWorker'):
@@ -109,7 +110,10 @@ class Rule:
                                 f'{method}; pass an optimizer of torch.optim, or an '
                                 'object with step, state_dict and load_state_dict')
         known = {id(tensor) for tensor in self._worker._tensors}
-        for group in getattr(self._parts[0], 'param_groups', []):
+        optimizers = [optimizer for part in self._parts for optimizer in
+                      (part.optimizers if isinstance(part, Alternating) else [part])]
+        for group in (group for optimizer in optimizers
+                      for group in getattr(optimizer, 'param_groups', [])):
             for parameter in group['params']:
                 if parameter.requires_grad and id(parameter) not in known:
                     raise Error(f'rule has a parameter of shape {list(parameter.shape)} '
@@ -216,7 +220,10 @@ class Rule:
                         tensor.data.copy_(weights)
                         tensor.grad = gradient.to(tensor.device)
                 for part in self._parts:
-                    part.step()
+                    if isinstance(part, Alternating):
+                        part.step(update.step)
+                    else:
+                        part.step()
             finally:
                 for tensor, gradient in zip(tensors, kept):
                     tensor.grad = gradient

@@ -152,12 +152,15 @@ def check_plateau(ours: Optimizer, checkpoint: Any) -> None:
                     'decided before: resume the job and the program from checkpoints')
 
 
-def check_ended(ours: Optimizer, trainer: str) -> None:
-    """Raises an error if the program stops before the job."""
+def end(ours: Optimizer, trainer: str, stops_early: bool) -> None:
+    """Ends the job if a callback of the program has stopped the training, otherwise
+    raises an error if the program stops before the job."""
+    if stops_early and not ours.done:
+        ours.session.end_job()
     if not ours.done:
         step, job = position(ours)[0], ours.session.job
         raise Error(f'{trainer} has stopped after step {step} of {job.steps} of the job: '
-                    'give both the same length; to stop early, set stop_when of the job')
+                    'give both the same length')
 
 
 def check_clipping(session: Session, norm: Optional[float], option: str) -> None:

@@ -160,6 +160,13 @@ class Accelerator(accelerate.Accelerator):
         finally:
             self._models, self._optimizers, self._schedulers = kept
 
+    def end_training(self) -> None:
+        """Ends trackers. After a loop that has ended early, ends the job, for all
+        workers; see `Session.end_job`."""
+        super().end_training()
+        if self._ours is not None:
+            self.session.end_job()
+
     def skip_first_batches(self, dataloader: Any, num_batches: int = 0) -> Any:
         if isinstance(dataloader, EpochLoader):
             return dataloader  # The job knows its step.

@@ -239,7 +239,8 @@ class _Strategy:
 
     def on_train_end(self) -> None:
         super().on_train_end()
-        _trainers.check_ended(self._ours, 'the Trainer')
+        _trainers.end(self._ours, 'the Trainer',
+                      stops_early=self.lightning_module.trainer.should_stop)
 
     def on_exception(self, exception: BaseException) -> None:
         super().on_exception(exception)

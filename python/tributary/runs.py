@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import torch
 
 _DTYPES = {'F64': np.float64, 'F32': np.float32, 'F16': np.float16, 'I64': np.int64,
-           'I32': np.int32, 'I16': np.int16, 'I8': np.int8, 'U8': np.uint8,
-           'BOOL': np.bool_}
+           'I32': np.int32, 'I16': np.int16, 'I8': np.int8, 'U64': np.uint64,
+           'U32': np.uint32, 'U16': np.uint16, 'U8': np.uint8, 'BOOL': np.bool_,
+           'BF16': np.uint16}
 
 
 def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike, None] = None, *,
@@ -181,14 +182,13 @@ def load(run: Union[str, os.PathLike],
     Args:
         run: the run folder, or a safetensors file.
         module: a module like the one that was trained, into which the weights are
-            loaded. The run contains the trained parameters, tied ones under each of
-            their names, and the running statistics of batch norm. All else in the
-            state dict keeps its values: frozen parameters, counters of batches, and
-            other buffers.
+            loaded: the whole state dict, with frozen parameters and buffers.
+            Buffers that differed between the workers have the values of one of them,
+            usually that with rank 0. What the run does not contain keeps its values.
 
     Returns:
         The weights by name: tensors of PyTorch if `module` is given, otherwise NumPy
-        arrays.
+        arrays; bfloat16 as float32.
 
     Raises:
         Error: if there is no model, if it is damaged, or if it does not fit the module.
@@ -233,6 +233,8 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
             first, last = (begin + offset for offset in entry['data_offsets'])
             spans.append((first, last, name))
             values = np.frombuffer(content[first:last], _DTYPES[entry['dtype']])
+            if entry['dtype'] == 'BF16':  # Which NumPy lacks: the upper half of float32.
+                values = (values.astype(np.uint32) << 16).view(np.float32)
             tensors[name] = values.reshape(entry['shape']).copy()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Error(f'{path} is not a safetensors file: {error!r}') from error

@@ -196,6 +196,7 @@ class Session:
         self._give_turn = None  # Lets the rule of the program run; see Turn.
         self._on_gpu = False
         self._rank, self._world_size = 0, 1  # Once it is closed.
+        self._ended = False  # By end_job.
         self._launched = False  # By `launch`, so that `connect` returns it again.
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
@@ -341,15 +342,50 @@ class Session:
                         'DistributedDataParallel, or call session.declare')
         if self._thread is not None and self._thread.generators is not None:
             self._thread.generators.leave()
-        while True:
+        while not self._ended:
             handle = self._library.worker_next_step(self._open())
             if not handle:
                 break
             self._step = Step(self, handle)
             yield self._step
             self._step = None
+        if self._ended:
+            return
         error = _native.ErrorStruct()
         self._library.worker_status(self._open(), ctypes.byref(error))
+        if not error.code and self._model is not None:
+            self._model.load_last_weights()
+        self.close()
+        if error.code:
+            raise _native.error_of(error)
+
+    def end_job(self) -> None:
+        """Ends the job, for all workers, with the current weights, for example because
+        the model no longer improves.
+
+        Call it between two calls of `Optimizer.step`, or in a loop over
+        `micro_batches` before `backward`. Returns when the job has ended; loops over
+        the session then end, and the module has the last weights. If the job has ended
+        before, it does nothing.
+
+        The first worker that calls it decides for all, so the programs should decide
+        alike: from the step, the weights and evaluations of all samples, but not from
+        the losses of their own samples or the time.
+
+        Raises `Error` in an all-reduce and in consistency modes other than
+        'synchronous', and `Stopped` if a server was lost meanwhile: the worker then
+        has to start again, as `tributary train` does.
+        """
+        if self._handle is None:
+            return
+        loop, error = self._loop, _native.ErrorStruct()
+        if loop is not None:
+            if loop._batch is None:
+                return
+            loop._batch = None
+            loop._batches.close()  # Leaves the micro-batch.
+        self._library.worker_end_job(self._open(), ctypes.byref(error))
+        self._ended = True
         if not error.code and self._model is not None:
             self._model.load_last_weights()
         self.close()
@@ -397,6 +433,8 @@ class Session:
 
     def _current(self, step: Step) -> bool:
         """Returns whether `step` may continue; raises for a step of the past."""
+        if self._ended:
+            return False
         self._open()
         if step is not self._step:
             raise Error(f'step {step.number} has ended: iterate over its micro-batches '
@@ -427,7 +465,8 @@ class Session:
 
     def _end(self, item) -> None:
         self._item = None
-        item._check_ended()
+        if not self._ended:
+            item._check_ended()
 
     def _end_copies(self) -> None:
         """Waits for copies of the model, after which the library may reuse memory."""

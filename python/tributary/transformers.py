@@ -112,8 +112,18 @@ class _Trainer:
         if self._ours is not None:
             raise Error('train was called before: a job is one training')
         result = super().train(*arguments, **keywords)
-        _trainers.check_ended(self._ours, 'the Trainer')
+        self._end()
         return result
+
+    def _load_best_model(self) -> None:
+        self._end()  # It brings the last weights into the model.
+        super()._load_best_model()
+
+    def _end(self) -> None:
+        # A Trainer that trains as many steps as the job ends with it or, by a callback,
+        # before it.
+        _trainers.end(self._ours, 'the Trainer',
+                      stops_early=self.control.should_training_stop)
 
     # ---- The data.
 

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/os/file_system.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/untrained_tensor.h"
 #include "common/tensor_io/safetensors_file.h"
 #include "proto/checkpoint.pb.h"
 
@@ -33,10 +35,18 @@ inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 inline constexpr char kFinalAverageName[] = "average.safetensors";
 
 // Returns the tensors of the model file: the parameters of `layout`, in the
-// order of the table, each followed by its aliases. `arena` contains their
-// values, and must outlive the result.
-std::vector<NamedTensor> FinalTensors(const ArenaLayout& layout,
-                                      const float* arena);
+// order of the table, each followed by its aliases, and then those of
+// `untrained` that have other names. `arena` contains the values of the
+// parameters. `arena` and the data of `untrained` must outlive the result.
+std::vector<NamedTensor> FinalTensors(
+    const ArenaLayout& layout, const float* arena,
+    const std::vector<NamedTensor>& untrained = {});
+
+// Reads the tensors of the model file in `folder` that are neither parameters
+// of `layout` nor their aliases. Returns none if there is no model file, and
+// the errors of SafetensorsFile. Blocks on the disk.
+absl::StatusOr<std::vector<UntrainedTensor>> ReadUntrained(
+    const std::string& folder, const ArenaLayout& layout);
 
 // Reads all files in `folder` (see FinalFolder) that have digests, in the
 // manifest or in the file, and compares them. Returns DataLoss, which names the

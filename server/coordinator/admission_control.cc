@@ -52,7 +52,7 @@ AdmissionControl::AdmissionControl(Attempt* attempt, WorkAssignment* assignment,
 absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
                                                     WorkerLink* link) {
   if (attempt_.phase.finishing()) ++attempt_.workers_told_done;
-  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase.CheckWorkerMayJoin());
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.CheckWorkerMayJoin());
   Membership& membership = attempt_.membership;
   // A worker that takes over a rank does not increase the number of members.
   if (membership.count() >= attempt_.options.max_workers &&
@@ -116,6 +116,7 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   member->nccl_device = ready.nccl_device();
   member->stage_address = ready.stage_address();
   member->local_stage_address = ready.local_stage_address();
+  member->has_untrained = ready.has_untrained();
   member->ready = true;
   quorum_.Add(*member, ready, layout.signature(), attempt_.now());
   TRIBUTARY_RETURN_IF_ERROR(PrepareIfDue());

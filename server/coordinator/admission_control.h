@@ -112,8 +112,7 @@ class AdmissionControl {
   // Returns a text that names the last worker that was removed for one of the
   // following reasons, and the reason: it had a different model or different
   // data, it failed before it was ready, its device failed, it violated the
-  // protocol, or others waited for it for too long. Returns an empty
-  // text if no worker was removed for these reasons.
+  // protocol, or others waited for it for too long. Empty: there is none.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` was refused, because the peer broke the
   // protocol or may not join. `status` states the reason. No effect if `status`

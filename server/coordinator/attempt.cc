@@ -11,6 +11,10 @@ namespace {
 // the end of the job for so long that the sender of SIGTERM ends it by SIGKILL.
 constexpr absl::Duration kDrainLease = absl::Seconds(2);
 
+// Bounds the wait for the servers' copies of the weights when an attempt ends,
+// which take milliseconds unless a server or its disk has failed, too.
+constexpr absl::Duration kSaveTimeout = absl::Seconds(10);
+
 }  // namespace
 
 Attempt::Attempt(const AttemptOptions& attempt_options, Clock attempt_clock)
@@ -54,9 +58,10 @@ void Attempt::Fail(const absl::Status& reason, int exit_code) {
 
 void Attempt::FailAsReported(const Failure& failure,
                              const std::string& reason) {
-  Fail(failure.exit_code() == 2 ? absl::InvalidArgumentError(reason)
-                                : absl::AbortedError(reason),
-       failure.exit_code());
+  EndWithCheckpoint(failure.exit_code() == 2
+                        ? absl::InvalidArgumentError(reason)
+                        : absl::AbortedError(reason),
+                    failure.exit_code());
 }
 
 void Attempt::RollBack(AttemptEnding ending, const absl::Status& reason) {
@@ -65,6 +70,40 @@ void Attempt::RollBack(AttemptEnding ending, const absl::Status& reason) {
     Note(JobEvent::WARNING, "rolled_back", std::string(reason.message()));
     SendAway(reason);
   }
+}
+
+void Attempt::EndWithCheckpoint(const absl::Status& reason,
+                                std::optional<int> exit_code) {
+  if (saved_ending.has_value()) return;
+  saved_ending = {reason, exit_code, now()};
+  if (phase.training()) {
+    membership.Close(CheckWorkerMayJoin());
+    checkpoints->schedule()->Drain();
+  }
+  EndIfSaved();
+}
+
+void Attempt::EndIfSaved(bool server_lost) {
+  if (!saved_ending.has_value() || ending() != AttemptEnding::kNone) return;
+  if (phase.training() && !server_lost) {
+    const CheckpointSchedule& schedule = *checkpoints->schedule();
+    const bool waits = schedule.version() < 0 || !schedule.taken();
+    if (!schedule.over() &&
+        !(waits && now() - saved_ending->since > kSaveTimeout)) {
+      return;
+    }
+  }
+  if (saved_ending->exit_code.has_value()) {
+    Fail(saved_ending->reason, *saved_ending->exit_code);
+  } else {
+    RollBack(AttemptEnding::kRolledBack, saved_ending->reason);
+  }
+}
+
+absl::Status Attempt::CheckWorkerMayJoin() const {
+  if (!saved_ending.has_value()) return phase.CheckWorkerMayJoin();
+  return saved_ending->exit_code.has_value() ? JobFailed(saved_ending->reason)
+                                             : JoinAgain(saved_ending->reason);
 }
 
 void Attempt::GiveUp(const absl::Status& reason) {

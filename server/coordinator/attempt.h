@@ -21,6 +21,7 @@
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
+#include "server/progress/untrained_tensors.h"
 #include "server/run_mode/run_mode.h"
 
 namespace tributary {
@@ -125,9 +126,9 @@ struct Attempt {
   // was stopped or is done. An attempt that has ended with RollBack or GiveUp
   // can still fail.
   void Fail(const absl::Status& reason, int exit_code);
-  // Fails the job because of `failure`, which a peer reported. The exit code in
-  // `failure` becomes the job's exit code. `reason` is the message for users;
-  // it names the peer and the error.
+  // Fails the job because of `failure`, which a peer reported, as
+  // EndWithCheckpoint does. The exit code in `failure` becomes the job's exit
+  // code. `reason` is the message for users; it names the peer and the error.
   void FailAsReported(const Failure& failure, const std::string& reason);
   // Ends the attempt with `ending` (kRolledBack or kDamaged), and tells all
   // peers to join the next attempt. No effect if ending() is not kNone.
@@ -136,6 +137,18 @@ struct Attempt {
   // job, and tells all peers to join again. No effect in phases kDone,
   // kRecovering, kDrained and kFailed.
   void GiveUp(const absl::Status& reason);
+  // During training: closes the connections of all workers, takes a checkpoint
+  // of the weights that the servers have, if checkpoints are enabled, and then
+  // fails the job with this exit code or, if `exit_code` is absent, rolls the
+  // attempt back. In other phases does so at once. No effect after the first
+  // call.
+  void EndWithCheckpoint(const absl::Status& reason,
+                         std::optional<int> exit_code);
+  // Ends the attempt if the checkpoint of EndWithCheckpoint is done, or if it
+  // cannot be: a server does not answer, or is lost.
+  void EndIfSaved(bool server_lost = false);
+  // Returns OK if a worker may join; see AttemptPhase::CheckWorkerMayJoin.
+  absl::Status CheckWorkerMayJoin() const;
   // Enters phase kDone if training is complete, and tells servers that the job
   // is done or was stopped. If it was stopped, also tells the workers and
   // closes their connections.
@@ -161,8 +174,20 @@ struct Attempt {
 
   // True after a request to stop the job before its end.
   bool draining = false;
-  // The time at which workers were told that training is complete.
+  // How the attempt ends when a last checkpoint is taken; see
+  // EndWithCheckpoint.
+  struct SavedEnding {
+    absl::Status reason;
+    // The exit code of the failed job; absent if the attempt is rolled back.
+    std::optional<int> exit_code;
+    absl::Time since;
+  };
+  std::optional<SavedEnding> saved_ending;
+  // The time at which workers were told that training is complete, or at which
+  // the newest part of the untrained tensors has arrived.
   absl::Time finishing_since = absl::InfiniteFuture();
+  // The tensors of the final model that are no parameters.
+  UntrainedTensors untrained;
   // The number of workers at the moment at which RollBack or GiveUp ended the
   // attempt; 0 if neither has ended it.
   int workers_at_ending = 0;

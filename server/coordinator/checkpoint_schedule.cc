@@ -82,17 +82,13 @@ void CheckpointSchedule::Drain() {
   TakeSoon();
 }
 
-void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
-                                bool computed) {
+void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest) {
   if (!soon_ || by_time_ || stage_ == Stage::kFolder ||
       stage_ == Stage::kCommitting || best_due_ >= 0 || takes_best_) {
     return;
   }
-  constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
   if (stage_ == Stage::kCommit) {
-    if (version_ == options_.last && !computed) {
-      Fail(kNotEvaluated);
-    }
+    commits_unevaluated_ = true;
     return;
   }
   // All servers have reached this version, so their answers will come.
@@ -102,9 +98,6 @@ void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
   stage_ = Stage::kIdle;
   if (completed <= committed_) {
     EndSoon();
-  } else if (completed == options_.last && !computed) {
-    version_ = completed;
-    Fail(kNotEvaluated);
   } else if (torn || earliest > completed || idle_tries_ == kMaxIdleTries) {
     version_ = completed;
     Fail(
@@ -122,6 +115,7 @@ void CheckpointSchedule::EndSoon() {
   by_time_ = false;
   time_due_.reset();
   idle_tries_ = 0;
+  commits_unevaluated_ = false;
   drained_ = draining_;
 }
 
@@ -187,7 +181,8 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
       stage_ = Stage::kTaking;
       return OrderSnapshots{version_, folder_};
     case Stage::kCommit:
-      if (version_ == options_.last && !computed && !takes_best_) {
+      if (version_ == options_.last && !computed && !takes_best_ &&
+          !commits_unevaluated_) {
         return std::nullopt;
       }
       stage_ = Stage::kCommitting;

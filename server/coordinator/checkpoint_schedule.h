@@ -91,7 +91,8 @@ class CheckpointSchedule {
   // newest version that all servers are known to have reached. `earliest` is
   // the first version that may be chosen. `computed` is true if all steps and
   // the last evaluation are done: the checkpoint of the last version is
-  // committed only then, so that it contains the last evaluation. `now` never
+  // committed only then, so that it contains the last evaluation, except after
+  // OnIdle. `now` never
   // decreases from one call to the next.
   std::optional<Action> Next(int64_t completed, int64_t earliest, bool computed,
                              absl::Time now);
@@ -113,11 +114,12 @@ class CheckpointSchedule {
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
-  // be computed. The checkpoint fails if a chunk has a newer version, or if
-  // `completed` is the last version and its evaluation is missing. No effect if
-  // no checkpoint is requested: one that is due by time waits for a worker. See
-  // Next for the arguments.
-  void OnIdle(int64_t completed, int64_t earliest, bool computed);
+  // be computed. If that is the last version, the checkpoint does not wait for
+  // its evaluation, which is still due when the job resumes from there. The
+  // checkpoint fails if a chunk has a newer version. No effect if no checkpoint
+  // is requested: one that is due by time waits for a worker. See Next for the
+  // arguments.
+  void OnIdle(int64_t completed, int64_t earliest);
 
   // Requests a checkpoint of `version`, the version with the best evaluation so
   // far. All servers must have this version. The caller must not let workers
@@ -209,6 +211,9 @@ class CheckpointSchedule {
   bool idle_due_ = false;
   // Number of times that OnIdle has set idle_due_ for the pending request.
   int idle_tries_ = 0;
+  // True if OnIdle has requested the checkpoint under way although the last
+  // evaluation may be missing.
+  bool commits_unevaluated_ = false;
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

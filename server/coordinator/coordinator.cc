@@ -117,6 +117,10 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
     case WorkerReport::kSaved:
       training_.OnSaved(incarnation, report.saved());
       return absl::OkStatus();
+    case WorkerReport::kUntrained:
+      return assignment_.OnUntrained(incarnation, report.untrained());
+    case WorkerReport::kEndJob:
+      return training_.OnEndJob(report.end_job());
     case WorkerReport::kFailure:
       admission_.OnFailure(*member, report.failure());
       return absl::OkStatus();
@@ -324,6 +328,7 @@ AttemptFacts Coordinator::Facts() const {
   }
   facts.workers_at_ending = attempt_.workers_at_ending;
   facts.workers_told_done = attempt_.workers_told_done;
+  facts.untrained = attempt_.untrained.tensors();
   facts.memory_failed = admission_.memory_failed();
   return facts;
 }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/metrics/metrics_page.h"
 #include "common/parameters/arena_layout.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -56,6 +57,9 @@ struct AttemptFacts {
   // The number of workers that came when the job was done before the attempt
   // began, and were told so.
   int64_t workers_told_done = 0;
+  // The tensors of the final model that are no parameters; none if no worker
+  // has sent them. They point into the coordinator.
+  std::vector<NamedTensor> untrained;
   // True if the attempt failed to begin from the in-memory replicas (copies of
   // a server's state in the memory of a different server).
   bool memory_failed = false;

@@ -1,6 +1,7 @@
 #include "server/coordinator/peers.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
@@ -67,16 +68,27 @@ void Peers::ForgetWorker(int64_t incarnation) {
   if (attempt_.progress.has_value())
     attempt_.progress->breakdown()->RemoveWorker(incarnation);
   attempt_.mode->RemoveWorker(incarnation);
+  assignment_.OnWorkerGone(incarnation);
   on_forget_(incarnation);
 }
 
 void Peers::OnWorkerLost(int64_t incarnation, const std::string& name) {
+  if (attempt_.saved_ending.has_value()) return;
   const absl::Status lost = attempt_.mode->OnWorkerLost(incarnation, name);
   if (lost.ok()) {
     assignment_.Assign();
+  } else if (HasLastVersion()) {
+    // Only its evaluation is missing.
+    attempt_.EndWithCheckpoint(lost, /*exit_code=*/std::nullopt);
   } else {
     attempt_.RollBack(AttemptEnding::kRolledBack, lost);
   }
+}
+
+bool Peers::HasLastVersion() const {
+  const int64_t version = attempt_.progress->evaluations().final_version();
+  return attempt_.progress->round() == version &&
+         attempt_.mode->HasState(version);
 }
 
 void Peers::OnWorkerExpired(const Member& member) {
@@ -98,6 +110,7 @@ void Peers::OnServerFailure(int shard, const Failure& failure) {
     attempt_.FailAsReported(
         failure,
         absl::StrCat("server ", shard, " failed: ", failure.message()));
+    attempt_.EndIfSaved(/*server_lost=*/true);
   }
 }
 
@@ -116,6 +129,10 @@ void Peers::OnServerGone(int shard) {
       ") and its part of the weights"));
   attempt_.Note(JobEvent::WARNING, "server_lost", std::string(reason.message()),
                 "server", shard);
+  if (attempt_.saved_ending.has_value()) {
+    attempt_.EndIfSaved(/*server_lost=*/true);
+    return;
+  }
   // The next server holds a replica of this server's part of the model.
   if (attempt_.phase.finishing() && attempt_.keeps_replicas()) return;
   if (attempt_.phase.finishing() && attempt_.ending() == AttemptEnding::kNone &&

@@ -78,6 +78,9 @@ class Peers {
   void FinishComplete();
 
  private:
+  // Returns true if training has reached the last version, and it can be saved
+  // without the workers.
+  bool HasLastVersion() const;
   Attempt& attempt_;
   WorkAssignment& assignment_;
   const std::function<void(int64_t)> on_forget_;

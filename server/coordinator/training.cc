@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "nlohmann/json.hpp"
 
@@ -123,6 +124,7 @@ void Training::OnRound(int64_t step, const GradientNorm& norm) {
   }
   FlushMetrics();
   attempt_.checkpoints->OnRound(*attempt_.progress);
+  EndIfDue();
   RunCheckpoints();
   if (const auto loss = attempt_.progress->TakeNonfiniteLoss()) {
     offender_ = Offender{
@@ -240,6 +242,7 @@ void Training::RunCheckpoints() {
   attempt_.mode->OrderWaitingSnapshot(attempt_.progress->round());
   assignment_.GrantSteps();
   FinishIfDue();
+  attempt_.EndIfSaved();
   if (attempt_.draining && attempt_.phase.training() &&
       attempt_.checkpoints->schedule()->over()) {
     attempt_.phase.Drain();
@@ -253,9 +256,8 @@ void Training::RunCheckpoints() {
 void Training::RunCheckpointsWhileIdle() {
   if (!attempt_.phase.training() || attempt_.membership.synced_count() > 0)
     return;
-  attempt_.checkpoints->schedule()->OnIdle(attempt_.progress->round(),
-                                           attempt_.mode->earliest_checkpoint(),
-                                           attempt_.progress->finished());
+  attempt_.checkpoints->schedule()->OnIdle(
+      attempt_.progress->round(), attempt_.mode->earliest_checkpoint());
   RunCheckpoints();
 }
 
@@ -289,13 +291,42 @@ void Training::FinishIfDue() {
     return;
   }
   attempt_.phase.Finish();
-  attempt_.finishing_since = attempt_.now();
-  CoordinatorOrder order;
-  order.mutable_finished()->set_version(
-      attempt_.progress->evaluations().final_version());
-  for (const auto& [incarnation, member] : attempt_.membership.members()) {
-    member.link->Send(order);
+  assignment_.TellFinished();
+}
+
+absl::Status Training::OnEndJob(const EndJob& request) {
+  // Others may have asked before.
+  if (!attempt_.phase.training()) return absl::OkStatus();
+  const ExchangeTraits traits = ResolveExchange(attempt_.options.job);
+  if (traits.kind != ExchangeKind::kSynchronous) {
+    return absl::InvalidArgumentError(
+        "a program can end the job early only with exchange.parameter_server "
+        "and consistency synchronous: set stop_when of the job instead");
   }
+  if (request.version() < 1) {
+    return absl::InvalidArgumentError(
+        "a worker asks to end the job before its first step is complete");
+  }
+  if (request.version() < attempt_.progress->round()) {
+    return absl::AbortedError(absl::StrCat(
+        "asks to end the job at version ", request.version(),
+        ", but other workers have computed version ",
+        attempt_.progress->round(), ": all programs must decide alike"));
+  }
+  end_at_ = request.version();
+  EndIfDue();
+  RunCheckpoints();
+  return absl::OkStatus();
+}
+
+void Training::EndIfDue() {
+  if (end_at_ != attempt_.progress->round()) return;
+  const int64_t version = std::exchange(end_at_, -1);
+  if (!attempt_.progress->EndAt(version, "ended by the program of a worker")) {
+    return;
+  }
+  attempt_.checkpoints->schedule()->EndAt(version);
+  FlushMetrics();
 }
 
 void Training::Drain() {

@@ -63,6 +63,10 @@ class Training {
   // chunks of the server have. If training waits only for this version, ends
   // training.
   void OnServerVersion(int shard, int64_t version);
+  // Ends the job at the version of the request as soon as the servers have
+  // reported it. Returns Aborted if they have a later one, and InvalidArgument
+  // in exchanges in which a worker cannot end the job.
+  absl::Status OnEndJob(const EndJob& request);
 
   // ---- Checkpoints.
 
@@ -104,6 +108,8 @@ class Training {
   // checkpoint, to RunMode::OrderSnapshot.
   void OrderSnapshot(const ServerOrder& order);
   void FinishIfDue();
+  // Ends the job at the version of OnEndJob if it is complete.
+  void EndIfDue();
   // Returns true if waiting longer cannot make the final version safer: no
   // checkpoint is pending and, with recovery.journal, a checkpoint or all
   // replicas contain the version.
@@ -116,6 +122,8 @@ class Training {
   const MetricsSink metrics_;
 
   std::optional<Offender> offender_;
+  // The version at which a worker ends the job; -1 if none does.
+  int64_t end_at_ = -1;
   std::optional<int> leaving_;  // Shard of the server that was asked to stop.
   // Number of failed checkpoints that were reported as events.
   int64_t checkpoint_failures_ = 0;

@@ -16,6 +16,13 @@ constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 // A step that stalls so often does not end with other workers either.
 constexpr int kMostStalls = 3;
 
+// Returns true if the job has measured how long its steps take.
+bool Measured(const JobProgress& progress) {
+  StatusReply status;
+  progress.FillStatus(&status);
+  return status.step_milliseconds() > 0;
+}
+
 }  // namespace
 
 Watchdog::Watchdog(Attempt* attempt, WorkAssignment* assignment,
@@ -97,12 +104,12 @@ void Watchdog::AwaitWorkers(absl::Time now) {
     return;
   }
   const std::string& refusal = admission_.last_refusal();
-  attempt_.Fail(absl::DeadlineExceededError(absl::StrCat(
-                    "no worker for ", absl::FormatDuration(timeout),
-                    ": start some with `tributary worker --coordinator "
-                    "HOST:PORT`",
-                    refusal.empty() ? "" : absl::StrCat("; ", refusal))),
-                /*exit_code=*/1);
+  attempt_.EndWithCheckpoint(
+      absl::DeadlineExceededError(absl::StrCat(
+          "no worker for ", absl::FormatDuration(timeout),
+          ": start some with `tributary worker --coordinator HOST:PORT`",
+          refusal.empty() ? "" : absl::StrCat("; ", refusal))),
+      /*exit_code=*/1);
 }
 
 void Watchdog::EndStall(absl::Time now) {
@@ -130,7 +137,7 @@ void Watchdog::EndStall(absl::Time now) {
       culprit = attempt_.membership.Straggler(progress.round());
     }
     // How long the job's steps take is not known yet.
-    if (!progress.measured() &&
+    if (!Measured(progress) &&
         now - (culprit != nullptr ? culprit->last_computed
                                   : attempt_.membership.last_computed()) <
             timeout) {
@@ -149,7 +156,8 @@ void Watchdog::EndStall(absl::Time now) {
           : absl::StrCat(what, ": the others wait for ", culprit->Name(), ", ",
                          culprit->heartbeat.phase());
   if (++stalls_ >= kMostStalls) {
-    attempt_.Fail(absl::DeadlineExceededError(reason), /*exit_code=*/1);
+    attempt_.EndWithCheckpoint(absl::DeadlineExceededError(reason),
+                               /*exit_code=*/1);
   } else if (culprit != nullptr) {
     admission_.Dismiss(culprit->incarnation, reason);
   } else {

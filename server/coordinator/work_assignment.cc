@@ -91,6 +91,51 @@ void WorkAssignment::AnnounceEvaluated() {
   }
 }
 
+void WorkAssignment::TellFinished() {
+  attempt_.finishing_since = attempt_.now();
+  CoordinatorOrder order;
+  order.mutable_finished()->set_version(
+      attempt_.progress->evaluations().final_version());
+  const Member* sender = nullptr;
+  for (const auto& [incarnation, member] : attempt_.membership.members()) {
+    if (member.has_untrained &&
+        (sender == nullptr || member.rank < sender->rank)) {
+      sender = &member;
+    }
+  }
+  if (sender != nullptr && !attempt_.untrained.complete()) {
+    untrained_from_ = sender->incarnation;
+    order.mutable_finished()->set_send_untrained(true);
+    sender->link->Send(order);
+    return;
+  }
+  for (const auto& [incarnation, member] : attempt_.membership.members()) {
+    if (incarnation != untrained_from_) member.link->Send(order);
+  }
+}
+
+absl::Status WorkAssignment::OnUntrained(int64_t incarnation,
+                                         const UntrainedTensorPart& part) {
+  if (!attempt_.phase.finishing() || incarnation != untrained_from_) {
+    return absl::FailedPreconditionError(
+        "untrained tensors from a worker that was not asked for them");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.untrained.Add(part));
+  attempt_.finishing_since = attempt_.now();
+  if (attempt_.untrained.complete()) TellFinished();
+  return absl::OkStatus();
+}
+
+void WorkAssignment::OnWorkerGone(int64_t incarnation) {
+  if (!attempt_.phase.finishing() || incarnation != untrained_from_ ||
+      attempt_.untrained.complete()) {
+    return;
+  }
+  attempt_.untrained.Clear();
+  untrained_from_ = 0;
+  TellFinished();
+}
+
 int64_t WorkAssignment::StepLimit() const {
   int64_t limit = attempt_.progress->evaluations().Next();
   // No step after this version before Evaluated.

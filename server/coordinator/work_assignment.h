@@ -52,6 +52,17 @@ class WorkAssignment {
   // or if the job stops early.
   void AnnounceEvaluated();
 
+  // Tells all workers that the job has finished. If some have untrained
+  // tensors, first tells only one of them, which sends these.
+  void TellFinished();
+  // Adds a part of the untrained tensors. When they are complete, tells the
+  // other workers that the job has finished. Returns FailedPrecondition if the
+  // worker was not asked, and the errors of UntrainedTensors::Add.
+  absl::Status OnUntrained(int64_t incarnation,
+                           const UntrainedTensorPart& part);
+  // Asks another worker for the untrained tensors if this one was asked.
+  void OnWorkerGone(int64_t incarnation);
+
  private:
   // Returns the first step that must not be leased yet; used only in mode
   // `asynchronous` (see RunMode::GrantSteps). The limit makes all workers wait
@@ -71,6 +82,8 @@ class WorkAssignment {
   int64_t announced_version_ = 0;
   // Time of the last call of AssignNow.
   absl::Time assigned_ = absl::InfinitePast();
+  // The worker that was asked for its untrained tensors; 0 if none was.
+  int64_t untrained_from_ = 0;
   // True if Assign has left an assignment to AssignIfDue.
   bool assignment_due_ = false;
 };

@@ -43,6 +43,7 @@ struct Member {
   std::string nccl_device;
   std::string stage_address;
   LocalAddress local_stage_address;
+  bool has_untrained = false;
   absl::Time last_heard;
   // How far the worker has joined; these become true one after another.
   bool admitted = false;  // The coordinator has sent the order Admission.

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,48 @@ namespace tributary {
 namespace {
 
 // The metadata in the header of the model's file, for people.
-std::map<std::string, std::string> MetadataOf(const JobSpec& job) {
+std::map<std::string, std::string> MetadataOf(
+    const JobSpec& job, const std::vector<NamedTensor>& untrained) {
   if (!job.model().has_external()) return {};
+  if (!untrained.empty()) {
+    return {{"contents",
+             "trained parameters, running statistics, frozen parameters and "
+             "buffers"}};
+  }
   return {{"contents",
            "trained parameters and running statistics; frozen parameters and "
            "other buffers keep the values that the program gives them"}};
+}
+
+// The tensors of the final model that are no parameters.
+struct Untrained {
+  std::vector<NamedTensor> tensors;
+  std::vector<UntrainedTensor> read;  // What `tensors` may point to.
+};
+
+// Returns those that a worker has sent or, if the job was finished before this
+// attempt, those of the model that was written then.
+absl::StatusOr<Untrained> UntrainedOf(const EndedAttempt& attempt,
+                                      const AttemptFacts& facts) {
+  Untrained untrained;
+  untrained.tensors = facts.untrained;
+  if (facts.complete_checkpoint.empty()) return untrained;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      untrained.read,
+      ReadUntrained(FinalFolder(attempt.options->output_directory),
+                    *facts.layout));
+  for (const UntrainedTensor& tensor : untrained.read) {
+    untrained.tensors.push_back(
+        {tensor.name, tensor.shape, tensor.data.data(), tensor.dtype});
+  }
+  return untrained;
 }
 
 // Writes the moving average of the final weights. Does nothing if the job was
 // finished before this attempt and has written it. Uses `arena` as a buffer.
 absl::Status WriteAverage(const EndedAttempt& attempt,
                           const FinalModelSources& sources,
+                          const std::vector<NamedTensor>& untrained,
                           const ArenaLayout& layout, const Buffer& arena) {
   const ServerOptions& options = *attempt.options;
   const std::string folder = FinalFolder(options.output_directory);
@@ -39,8 +71,8 @@ absl::Status WriteAverage(const EndedAttempt& attempt,
                                   read.message()));
   }
   return attempt.output
-      ->WriteModel(kFinalAverageName, layout, arena.get(),
-                   MetadataOf(options.job))
+      ->WriteModel(kFinalAverageName, layout, arena.get(), untrained,
+                   MetadataOf(options.job, untrained))
       .status();
 }
 
@@ -74,13 +106,17 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   if (const auto& data = facts.data) {
     TRIBUTARY_RETURN_IF_ERROR(attempt.output->WriteEncoding(*data));
   }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Untrained untrained,
+                             UntrainedOf(attempt, facts));
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::string digest,
       attempt.output->WriteModel(kFinalModelName, layout, arena.get(),
-                                 MetadataOf(options.job)));
+                                 untrained.tensors,
+                                 MetadataOf(options.job, untrained.tensors)));
   // Before the manifest, which marks the job as finished.
   if (options.job.optimizer().average_decay() > 0) {
-    TRIBUTARY_RETURN_IF_ERROR(WriteAverage(attempt, sources, layout, arena));
+    TRIBUTARY_RETURN_IF_ERROR(
+        WriteAverage(attempt, sources, untrained.tensors, layout, arena));
   }
   const absl::Status described =
       WriteFinalManifest(FinalFolder(options.output_directory),

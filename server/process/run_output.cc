@@ -185,6 +185,7 @@ void RunOutput::Append(const std::string& line, RecordFile* file) {
 
 absl::StatusOr<std::string> RunOutput::WriteModel(
     const std::string& name, const ArenaLayout& layout, const float* weights,
+    const std::vector<NamedTensor>& untrained,
     const std::map<std::string, std::string>& metadata) {
   Sha256 digest;
   for (const Parameter& parameter : layout.parameters()) {
@@ -194,9 +195,9 @@ absl::StatusOr<std::string> RunOutput::WriteModel(
   const std::string folder = FinalFolder(directory_);
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
-  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", name),
-                                             FinalTensors(layout, weights),
-                                             metadata, files_));
+  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
+      absl::StrCat(folder, "/", name), FinalTensors(layout, weights, untrained),
+      metadata, files_));
   const absl::StatusOr<std::string> encoding =
       ReadFile(EncodingPath(directory_), kMaxEncodingFileBytes);
   if (!absl::IsNotFound(encoding.status())) {

@@ -17,6 +17,7 @@
 #include "common/os/file_system.h"
 #include "common/os/logger.h"
 #include "common/parameters/arena_layout.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/records/line_file.h"
@@ -85,11 +86,13 @@ class RunOutput {
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
   // FinalFolder from `weights`, which contains all parameters as `layout`
-  // arranges them, with this metadata in its header. Returns the SHA-256, in
+  // arranges them, and the tensors `untrained`, with this metadata in its
+  // header. Returns the SHA-256, in
   // hexadecimal, of the float32 weights in the order of the parameter table,
   // without the gaps between parameters.
   absl::StatusOr<std::string> WriteModel(
       const std::string& name, const ArenaLayout& layout, const float* weights,
+      const std::vector<NamedTensor>& untrained = {},
       const std::map<std::string, std::string>& metadata = {});
 
   // Writes summary.json with this text.

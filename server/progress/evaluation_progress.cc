@@ -216,6 +216,13 @@ void EvaluationProgress::Judge(int64_t version) {
   final_version_ = version;
 }
 
+bool EvaluationProgress::EndAt(int64_t version, const std::string& reason) {
+  if (version >= final_version_) return false;
+  stop_reason_ = reason;
+  final_version_ = version;
+  return true;
+}
+
 std::optional<int64_t> EvaluationProgress::MissingPiece(int64_t version) const {
   if (!Due(version) || version <= evaluated_version_) {
     return std::nullopt;

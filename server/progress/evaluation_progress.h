@@ -45,6 +45,10 @@ class EvaluationProgress {
   // report that does not match the job.
   absl::StatusOr<bool> Add(const EvaluationReport& report, absl::Time now);
 
+  // Makes `version`, before the job's last one, the final_version(), for this
+  // reason. Returns false if the job ends at it or before it anyway.
+  bool EndAt(int64_t version, const std::string& reason);
+
   // Returns a piece of the evaluation of `version` that was not reported;
   // nullopt if no evaluation of this version is due.
   std::optional<int64_t> MissingPiece(int64_t version) const;

@@ -243,6 +243,12 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
   return true;
 }
 
+bool JobProgress::EndAt(int64_t version, const std::string& reason) {
+  if (!evaluations_.EndAt(version, reason)) return false;
+  if (window_.rounds > 0) EmitTraining(last_step_);
+  return true;
+}
+
 bool JobProgress::finished() const {
   const int64_t last = evaluations_.final_version();
   return round() == last &&

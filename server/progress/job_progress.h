@@ -91,6 +91,10 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
+  // Ends the job early at `version`, which is round(), for this reason. Returns
+  // false if the job ends at it anyway; see EvaluationProgress::EndAt.
+  bool EndAt(int64_t version, const std::string& reason);
+
   // Returns the time of the last step, evaluation or report of a piece.
   absl::Time last_progress() const {
     return std::max(last_, evaluations_.last_piece());
@@ -150,8 +154,6 @@ class JobProgress {
   // Returns the number, from 0, of the round in progress. A round is one step
   // or, with local SGD, several steps of the job.
   int64_t round() const { return sums_.completed(); }
-  // Returns true if the status contains a measured time per step.
-  bool measured() const { return recent_.step_milliseconds() > 0; }
   // Returns the time since the last step or evaluation if that is unusually
   // long for the job, otherwise 0.
   absl::Duration Stalled(absl::Time now) const;

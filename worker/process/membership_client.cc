@@ -154,6 +154,11 @@ bool MembershipClient::finished() const {
   return finished_;
 }
 
+std::optional<int64_t> MembershipClient::untrained_due() const {
+  absl::MutexLock lock(&mu_);
+  return send_untrained_ ? std::make_optional(last_version_) : std::nullopt;
+}
+
 bool MembershipClient::OnMessage(const CoordinatorOrder& order,
                                  ReceivedPayload) {
   absl::MutexLock lock(&mu_);
@@ -215,6 +220,7 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
       }
       finished_ = true;
       last_version_ = order.finished().version();
+      send_untrained_ = order.finished().send_untrained();
       state_->SetLastVersion(last_version_);
       state_->SetFinished();
       break;

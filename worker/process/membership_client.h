@@ -123,6 +123,9 @@ class MembershipClient final
   // Returns true if Finished has been received without the field `stopped`: the
   // job is done.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the job's last version if Finished has asked this worker for its
+  // untrained tensors, otherwise nullopt.
+  std::optional<int64_t> untrained_due() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   bool OnMessage(const CoordinatorOrder& order, ReceivedPayload) override
@@ -147,7 +150,8 @@ class MembershipClient final
   // delivers.
   std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t last_version_ ABSL_GUARDED_BY(mu_) = 0;  // Set with finished_.
+  int64_t last_version_ ABSL_GUARDED_BY(mu_) = 0;     // Set with finished_.
+  bool send_untrained_ ABSL_GUARDED_BY(mu_) = false;  // The same.
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // OK while the connection exists, and an error once it has ended.
   absl::Status ended_ ABSL_GUARDED_BY(mu_);

@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "common/base/limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/os/logger.h"
@@ -17,6 +19,9 @@
 
 namespace tributary {
 namespace {
+
+// Parts of a tensor in a message of a megabyte.
+constexpr int kPartsPerMessage = 256;
 
 // Returns null if the job traces no steps.
 std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
@@ -91,6 +96,44 @@ void WorkerPart::CheckDevices() {
   }
 }
 
+void WorkerPart::SendUntrained() {
+  const std::optional<int64_t> version = membership_->untrained_due();
+  if (!version.has_value()) return;
+  const std::vector<UntrainedTensor> tensors =
+      options_.untrained(setup_->rounds().StepsAfter(*version));
+  int64_t total = 0;
+  for (const UntrainedTensor& tensor : tensors) {
+    total += static_cast<int64_t>(tensor.data.size());
+  }
+  WorkerReport last;
+  last.mutable_untrained()->set_last(true);
+  if (total > kMaxUntrainedBytes) {
+    options_.log->Warning(
+        "the final model lacks the frozen parameters and buffers of the "
+        "module, which have %d bytes, more than %d",
+        total, kMaxUntrainedBytes);
+    membership_->Send(last);
+    return;
+  }
+  const auto part_bytes = static_cast<size_t>(kDefaultLimits.text_bytes);
+  for (const UntrainedTensor& tensor : tensors) {
+    size_t begin = 0;
+    do {
+      WorkerReport report;
+      UntrainedTensorPart* const part = report.mutable_untrained();
+      part->set_name(tensor.name);
+      part->set_dtype(tensor.dtype);
+      for (const int64_t size : tensor.shape) part->add_shape(size);
+      for (int i = 0; i < kPartsPerMessage && begin < tensor.data.size(); ++i) {
+        part->add_data(tensor.data.substr(begin, part_bytes));
+        begin += part_bytes;
+      }
+      membership_->Send(report);
+    } while (begin < tensor.data.size());
+  }
+  membership_->Send(last);
+}
+
 absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
                                const ComputedParts& parts) {
   const absl::Cleanup forget = [this] {
@@ -146,6 +189,7 @@ absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
       });
   const absl::Status trained = trainer.Run();
   stay_->failed_here = !trained.ok() && state->status().ok();
+  if (trained.ok()) SendUntrained();
   pulse_.reset();
   if (!trained.ok()) CheckDevices();
   if (!trained.ok() && exchange->device() != nullptr &&

@@ -61,6 +61,9 @@ class WorkerPart {
                      const ComputedParts& parts = {});
 
  private:
+  // Sends the program's untrained tensors, if the coordinator has asked for
+  // them.
+  void SendUntrained();
   ProcessStatistics Statistics(const Trainer& trainer,
                                const Exchange& exchange);
 

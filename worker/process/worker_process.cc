@@ -184,6 +184,8 @@ absl::Status TakePart(const WorkerOptions& options,
   *ready.mutable_ready()->mutable_table() = setup->table();
   *ready.mutable_ready()->mutable_data() = setup->facts();
   ready.mutable_ready()->set_device(setup->device(/*thread=*/0)->name());
+  ready.mutable_ready()->set_has_untrained(options.has_untrained != nullptr &&
+                                           options.has_untrained());
   if (nccl != nullptr) {
     ready.mutable_ready()->set_nccl_device(absl::StrCat(
         HostIdentity(), " ", setup->device(/*thread=*/0)->bus_id()));

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "common/metrics/metrics_registry.h"
 #include "common/optimizer/program_rule.h"
 #include "common/os/logger.h"
+#include "common/parameters/untrained_tensor.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/reduction_stream.h"
@@ -40,6 +42,11 @@ struct WorkerOptions {
   // the models have been created. Null if no worker has one. The rule must
   // outlive the call of RunWorker.
   std::function<ProgramRule*()> rule;
+  // Returns true if the program has untrained tensors, which `untrained` then
+  // returns when the job has ended, after this number of steps. The first one
+  // is called when the models have been created. Null if no worker has any.
+  std::function<bool()> has_untrained;
+  std::function<std::vector<UntrainedTensor>(int64_t steps)> untrained;
   // Loads NCCL. Called for an all-reduce on GPUs. Null if the worker must not
   // use NCCL.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;

@@ -182,6 +182,7 @@ bool WorkState::Decide(Task* task) const {
     task->version = last_version_;
     return CompleteVersion() == last_version_;
   }
+  if (awaits_end_) return false;
   if (initialize_) {
     task->kind = Task::Kind::kInitialize;
     return true;
@@ -245,6 +246,11 @@ void WorkState::MarkDone(const Task& task) {
   auto& done =
       task.kind == Task::Kind::kTrain ? done_micro_batches_ : done_pieces_;
   done[task.version].insert(task.items.begin(), task.items.end());
+}
+
+void WorkState::AwaitEnd() {
+  absl::MutexLock lock(&mu_);
+  awaits_end_ = true;
 }
 
 bool WorkState::GivenUp(const Task& task) const {

@@ -143,6 +143,8 @@ class WorkState : public WeightsSink {
   virtual bool Want(int /*chunk*/, int64_t /*version*/) { return false; }
   // Frees the memory of a chunk of the task's weights.
   virtual void Release(int /*chunk*/) {}
+  // Makes Next wait for the end of the job: the trainer computes no more.
+  void AwaitEnd() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the task must be given up, for example because its step is
   // already complete or the job has ended. Call this during work that does not
   // call AwaitWeights, such as the steps of local SGD; AwaitWeights reports the
@@ -225,6 +227,7 @@ class WorkState : public WeightsSink {
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
   bool synced_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool awaits_end_ ABSL_GUARDED_BY(mu_) = false;
   int64_t last_version_ ABSL_GUARDED_BY(mu_);
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;

@@ -153,6 +153,12 @@ absl::Status Trainer::Compute(const Task& task) {
   if (absl::IsResourceExhausted(status) && runner_ == nullptr) {
     return ComputeFewer(status);
   }
+  if (IsJobEndRequest(status)) {
+    WorkerReport report;
+    report.mutable_end_job()->set_version(task.version);
+    hooks_.report(report);
+    state_->AwaitEnd();
+  }
   // Aborted means given up for a newer assignment or version. Next decides what
   // follows.
   return absl::IsAborted(status) ? absl::OkStatus() : status;

@@ -1,8 +1,24 @@
 #include "worker/training/training_sources.h"
 
+#include "absl/strings/cord.h"
 #include "worker/data/open_data_set.h"
 
 namespace tributary {
+namespace {
+
+constexpr char kJobEnd[] = "tributary/job_end";
+
+}  // namespace
+
+absl::Status JobEndRequested() {
+  absl::Status status = absl::AbortedError("the program ends the job");
+  status.SetPayload(kJobEnd, absl::Cord());
+  return status;
+}
+
+bool IsJobEndRequest(const absl::Status& status) {
+  return status.GetPayload(kJobEnd).has_value();
+}
 
 TrainingSources::TrainingSources(const ModelRegistry& models,
                                  const DataRegistry& data_sets)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
@@ -17,6 +18,12 @@
 #include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
+
+// The status with which a model that queues micro-batches answers
+// Model::ForwardBackward if the program ends the job before the micro-batch's
+// step; see EndJob in proto/rendezvous.proto.
+absl::Status JobEndRequested();
+bool IsJobEndRequest(const absl::Status& status);
 
 // Functions that open a job's data, create its models and plan their memory.
 // Any thread may call them.

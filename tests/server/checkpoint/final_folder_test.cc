@@ -1,6 +1,8 @@
 #include "server/checkpoint/final_folder.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,48 @@ TEST(FinalTensorsTest, ListsAParameterUnderEachOfItsNames) {
   EXPECT_EQ(tensors[2].name, "tied");
   EXPECT_THAT(tensors[2].shape, ElementsAre(2, 5));
   EXPECT_EQ(tensors[2].data, arena.data() + layout.parameters()[1].offset);
+}
+
+TEST(FinalTensorsTest, ListsUntrainedTensorsWithOtherNames) {
+  const ParameterTable table = MakeTable({{3}}, /*chunk=*/4096);
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  const std::vector<float> arena(layout.arena_elements());
+  const int64_t count = 7;
+  const std::vector<NamedTensor> tensors =
+      FinalTensors(layout, arena.data(),
+                   {{layout.parameters()[0].name, {3}, arena.data()},
+                    {"count", {}, &count, "I64"}});
+  ASSERT_EQ(tensors.size(), 2);
+  EXPECT_EQ(tensors[0].data, arena.data());
+  EXPECT_EQ(tensors[1].name, "count");
+}
+
+TEST(FinalTensorsTest, UntrainedTensorsAreReadBack) {
+  const ParameterTable table = MakeTable({{3}}, /*chunk=*/4096);
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  const std::vector<float> arena(layout.arena_elements());
+  const std::string folder = MakeFolderForTest();
+  EXPECT_THAT(*ReadUntrained(folder, layout), ElementsAre());
+  const int64_t count = 7;
+  ASSERT_TRUE(WriteSafetensors(absl::StrCat(folder, "/", kFinalModelName),
+                               FinalTensors(layout, arena.data(),
+                                            {{"mask", {2, 2}, "abcd", "BOOL"},
+                                             {"count", {}, &count, "I64"},
+                                             {"none", {0, 4}, "", "F16"}}),
+                               {})
+                  .ok());
+  const auto read = ReadUntrained(folder, layout);
+  ASSERT_TRUE(read.ok()) << read.status();
+  std::map<std::string, UntrainedTensor> tensors;
+  for (const UntrainedTensor& tensor : *read) tensors[tensor.name] = tensor;
+  ASSERT_EQ(tensors.size(), 3);
+  EXPECT_EQ(tensors["mask"].data, "abcd");
+  EXPECT_EQ(tensors["mask"].dtype, "BOOL");
+  EXPECT_THAT(tensors["mask"].shape, ElementsAre(2, 2));
+  EXPECT_THAT(tensors["count"].shape, ElementsAre());
+  EXPECT_EQ(tensors["count"].data, std::string("\7\0\0\0\0\0\0\0", 8));
+  EXPECT_THAT(tensors["none"].shape, ElementsAre(0, 4));
+  EXPECT_TRUE(VerifyFinalFolder(folder).ok());
 }
 
 TEST_F(FinalFolderTest, IsACheckpointOfOneServerWithoutOptimizerState) {

@@ -186,10 +186,10 @@ TEST_F(CheckpointScheduleTest, OneThatIsWantedSoonIsNotTheLast) {
 TEST_F(CheckpointScheduleTest, ADrainAtRestTakesTheVersionThatIsThere) {
   EXPECT_EQ(Order(4), 10);
   schedule_.Drain();
-  schedule_.OnIdle(/*completed=*/4, /*earliest=*/0, computed_);
+  schedule_.OnIdle(/*completed=*/4, /*earliest=*/0);
   EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
   EXPECT_EQ(Order(4), 4);
-  schedule_.OnIdle(4, 0, computed_);  // The answers are on their way.
+  schedule_.OnIdle(4, 0);  // The answers are on their way.
   EXPECT_FALSE(schedule_.over());
   Complete(4);
   EXPECT_TRUE(schedule_.over());
@@ -199,7 +199,7 @@ TEST_F(CheckpointScheduleTest, ADrainAtRestIsDoneWhereAllIsCommitted) {
   EXPECT_EQ(Order(8), 10);
   Complete(10);
   schedule_.Drain();
-  schedule_.OnIdle(10, 0, computed_);
+  schedule_.OnIdle(10, 0);
   ExpectNothing(10);
   EXPECT_TRUE(schedule_.over());
   EXPECT_EQ(schedule_.failures(), 0);
@@ -210,14 +210,14 @@ TEST_F(CheckpointScheduleTest,
        AtRestAServerThatSeemsPastIsAskedAgainButNotForever) {
   schedule_.Drain();
   for (int i = 0; i < 20; ++i) {
-    schedule_.OnIdle(4, 0, computed_);
+    schedule_.OnIdle(4, 0);
     EXPECT_EQ(Order(4), 4);
     Answer(4, SnapshotReport::PASSED);
     EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
     ExpectNothing(4);  // Until OnIdle is called again.
   }
   EXPECT_FALSE(schedule_.over());
-  schedule_.OnIdle(4, 0, computed_);
+  schedule_.OnIdle(4, 0);
   EXPECT_THAT(Expect<Schedule::Warn>(4).message,
               testing::HasSubstr("left in the middle of the next step"));
   EXPECT_TRUE(schedule_.over());
@@ -227,27 +227,28 @@ TEST_F(CheckpointScheduleTest,
 TEST_F(CheckpointScheduleTest, AtRestNothingIsTakenOfStepsThatAreHalfDone) {
   // Asynchronous: steps from 6 on are not leased.
   schedule_.Drain();
-  schedule_.OnIdle(/*completed=*/4, /*earliest=*/6, computed_);
+  schedule_.OnIdle(/*completed=*/4, /*earliest=*/6);
   Expect<Schedule::Warn>(4, 6);
   EXPECT_TRUE(schedule_.over());
 }
 
-TEST_F(CheckpointScheduleTest,
-       AtRestTheLastVersionIsNotKeptWithoutItsEvaluation) {
+// Nobody is left to evaluate it, and the weights must not be lost.
+TEST_F(CheckpointScheduleTest, AtRestTheLastVersionIsKeptWithoutItsEvaluation) {
   EXPECT_EQ(Order(20), 25);
   Answer(25, SnapshotReport::WRITTEN, "f");
   computed_ = false;
   schedule_.Drain();
-  schedule_.OnIdle(25, 0, computed_);
-  EXPECT_EQ(Expect<Schedule::Discard>(25).folder, "folder");
-  EXPECT_THAT(Expect<Schedule::Warn>(25).message,
-              testing::HasSubstr("no worker is left for the last evaluation"));
+  ExpectNothing(25);
+  schedule_.OnIdle(25, 0);
+  EXPECT_EQ(Expect<Schedule::Commit>(25).version, 25);
+  schedule_.OnCommitted(absl::OkStatus());
   EXPECT_TRUE(schedule_.over());
+  EXPECT_EQ(schedule_.committed(), 25);
 }
 
 TEST_F(CheckpointScheduleTest, GoesOnAsUsualWhereWorkersComeBack) {
   schedule_.Drain();
-  schedule_.OnIdle(4, 0, computed_);
+  schedule_.OnIdle(4, 0);
   EXPECT_EQ(Order(4), 4);
   Answer(4, SnapshotReport::PASSED);
   Expect<Schedule::Discard>(4);
@@ -341,7 +342,7 @@ TEST_F(CheckpointScheduleTimeTest, TriesAgainAfterTheTimeWhereOneFailed) {
 TEST_F(CheckpointScheduleTimeTest, DoesNothingAtRest) {
   now_ += absl::Seconds(10);
   const int64_t version = OrderSoon(1);
-  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0, computed_);
+  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0);
   ExpectNothing(1);
   Complete(version);
   EXPECT_EQ(schedule_.failures(), 0);
@@ -351,7 +352,7 @@ TEST_F(CheckpointScheduleTimeTest, ADrainAtRestTakesTheVersionThatIsThere) {
   now_ += absl::Seconds(10);
   OrderSoon(1);
   schedule_.Drain();
-  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0, computed_);
+  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0);
   Expect<Schedule::Discard>(1);
   EXPECT_EQ(Order(1), 1);
   Complete(1);
