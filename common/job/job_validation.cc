@@ -230,7 +230,9 @@ absl::Status ValidateLocalStages(const JobSpec& job) {
                  "local_steps; use FLOAT32");
   }
   const int64_t steps = ResolveExchange(job).steps_per_round;
-  if (steps > kMaxStageTransfers / job.batch().micro_batches()) {
+  // The number of micro-batches may not be known yet.
+  if (steps * std::max<int64_t>(job.batch().micro_batches(), 1) >
+      kMaxStageTransfers) {
     return Error(
         "exchange.parameter_server.consistency.local_steps.inner_steps", steps,
         " is too large for parallel.pipeline; at most ", kMaxStageTransfers,

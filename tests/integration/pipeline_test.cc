@@ -81,7 +81,7 @@ TEST_P(PipelineTest, LocalStepsOfStagesGiveTheBitsOfTheWholeModel) {
   const Result whole = Run(/*workers=*/1, /*servers=*/1);
   Set("parallel.pipeline={ stages: 2 }");
   EXPECT_TRUE(Run(/*workers=*/4, /*servers=*/2) == whole);
-  Set("parallel.pipeline={ stages: 4 schedule: ONE_F_ONE_B }");
+  Set("parallel.pipeline={ stages: 3 schedule: ONE_F_ONE_B }");
   Set("exchange.transport=WIRE");
   EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/1) == whole);
   Set("parallel.pipeline={ stages: 3 schedule: GPIPE }");

@@ -65,8 +65,8 @@ absl::StatusOr<TransferPlan> PlanTransfers(const TrainingSetup& setup,
                       split.parts[i].bytes(), stages + 1});
   }
   return TransferPlan::Create(
-      std::move(routes), static_cast<int>(setup.traits().steps_per_round *
-                                          setup.job().batch().micro_batches()));
+      std::move(routes),
+      setup.traits().steps_per_round * setup.job().batch().micro_batches());
 }
 
 void Fill(const StageSplit& split, const StageProposal& proposal,
