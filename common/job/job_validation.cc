@@ -160,6 +160,8 @@ absl::Status ValidateOutput(const JobSpec& job) {
 
 // Largest number of stages of a pipeline.
 constexpr int kMaxPipelineStages = 64;
+// Largest number of transfers of a kind at a boundary in a step.
+constexpr int64_t kMaxStageTransfers = int64_t{1} << 30;
 
 absl::Status ValidateName(const std::string& name) {
   if (name.size() > kMaxNameBytes) {
@@ -213,17 +215,45 @@ absl::Status ValidateShardedWeights(const JobSpec& job) {
   return absl::OkStatus();
 }
 
+// Checks a pipeline whose micro-batches take local steps.
+absl::Status ValidateLocalStages(const JobSpec& job) {
+  const std::string path = "parallel.pipeline";
+  if (job.clip_norm() > 0) {
+    return Error(path,
+                 "does not work with clip_norm in consistency mode "
+                 "local_steps, because each local step would wait for the norm "
+                 "over all stages; leave one of the two out");
+  }
+  if (job.precision() == JobSpec::BFLOAT16) {
+    return Error(path,
+                 "does not work with precision BFLOAT16 in consistency mode "
+                 "local_steps; use FLOAT32");
+  }
+  const int64_t steps = ResolveExchange(job).steps_per_round;
+  // The number of micro-batches may not be known yet.
+  if (steps * std::max<int64_t>(job.batch().micro_batches(), 1) >
+      kMaxStageTransfers) {
+    return Error(
+        "exchange.parameter_server.consistency.local_steps.inner_steps", steps,
+        " is too large for parallel.pipeline; at most ", kMaxStageTransfers,
+        " steps times micro-batches are allowed in a round");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateParts(const JobSpec& job) {
   const std::string path = job.parallel().has_pipeline()
                                ? "parallel.pipeline"
                                : "parallel.sharded_weights";
   const ExchangeTraits traits = ResolveExchange(job);
+  const bool stages = job.parallel().has_pipeline();
   if (!traits.servers_update || !traits.one_version_per_round ||
-      traits.local_sgd) {
-    return Error(path,
-                 "needs exchange.parameter_server with consistency mode "
-                 "synchronous; leave it out, or change exchange");
+      (traits.local_sgd && !stages)) {
+    return Error(path, "needs exchange.parameter_server with consistency mode ",
+                 stages ? "synchronous or local_steps" : "synchronous",
+                 "; leave it out, or change exchange");
   }
+  if (traits.local_sgd) TRIBUTARY_RETURN_IF_ERROR(ValidateLocalStages(job));
   if (job.model().has_synthetic()) {
     return Error(path,
                  "needs a model with layers; leave it out with "

@@ -33,6 +33,7 @@ LayerCost Add(const LayerCost& a, const LayerCost& b, int factor) {
   sum.activation_bytes += factor * b.activation_bytes;
   sum.weight_pass_bytes += factor * b.weight_pass_bytes;
   sum.parameter_bytes += factor * b.parameter_bytes;
+  sum.learner_bytes += factor * b.learner_bytes;
   return sum;
 }
 
@@ -170,6 +171,7 @@ class StageBalancer {
       held +=
           std::max<int64_t>(0, cost.weight_pass_bytes - cost.activation_bytes);
     return cost.parameter_bytes + held +
+           input_.micro_batches * cost.learner_bytes +
            kStageQueueCapacity * (CutBytes(begin) + CutBytes(end));
   }
 

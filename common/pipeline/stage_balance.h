@@ -23,6 +23,9 @@ struct LayerCost {
   int64_t weight_pass_bytes = 0;
   // Memory that is always taken: all copies of the weights, and gradients.
   int64_t parameter_bytes = 0;
+  // Memory that each micro-batch of a step always takes: in mode local_steps,
+  // weights, a gradient and an optimizer's state of its own.
+  int64_t learner_bytes = 0;
 };
 
 struct PipelineLayer {

@@ -67,6 +67,13 @@ class VectorsTest(unittest.TestCase):
             np.where(np.isnan(actual), 0x7FC00000, actual.view(np.uint32)),
             np.where(np.isnan(expected), 0x7FC00000, expected.view(np.uint32)))
 
+    def test_messages(self):
+        messages = stubs.load()['parameter_server_pb2']
+        for v in vectors('messages', 'fetches'):
+            message = getattr(messages, v['message'])()
+            text_format.Parse(v['text'], message)
+            self.assertEqual(message.SerializeToString(), bytes.fromhex(v['bytes']))
+
     def test_philox(self):
         for v in vectors('sampling', 'philox'):
             counter = [np.array([c], np.uint64) for c in v['counter']]

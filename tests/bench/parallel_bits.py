@@ -5,9 +5,9 @@
 
 PROGRAM is the program `tributary`. Trains each model once in one piece, and
 then with combinations of stages, replicas, schedule, transport, recomputation,
-clipping, servers and sharded weights: a pairwise covering array, so that every pair of values of
-two parameters occurs in some run. Fails if `weights_sha256` differs anywhere,
-and prints a table. The array is a function of this file: no random numbers of
+clipping, servers, sharded weights and local steps: a pairwise covering array,
+so that every pair of values of two parameters occurs in some run. Fails if
+`weights_sha256` differs anywhere, and prints a table. The array is a function of this file: no random numbers of
 the machine are used.
 """
 
@@ -40,6 +40,14 @@ MODELS = {
 # Small chunks, so that several stages share some.
 COMMON = ["exchange.parameter_server.chunk_bytes=4096"]
 
+STEPS = {
+    "plain": ["clip_norm=0"],
+    "clip": ["clip_norm=0.5"],
+    # The last round has fewer steps.
+    "local": ["clip_norm=0", "exchange.parameter_server.consistency="
+              "{ local_steps { inner_steps: 4 } }"],
+}
+
 PARAMETERS = {
     "model": list(MODELS),
     "stages": [1, 2, 3, 4],
@@ -47,7 +55,8 @@ PARAMETERS = {
     "schedule": ["ZERO_BUBBLE", "ONE_F_ONE_B", "GPIPE"],
     "transport": ["AUTO", "WIRE"],
     "recompute": [False, True],
-    "clip": [0, 0.5],
+    # Plain steps, clipped ones, or local steps (not with sharded weights).
+    "steps": ["plain", "clip", "local"],
     "servers": [1, 2],
     # Instead of a pipeline; stages and schedule then have no meaning.
     "sharded_weights": [False, True],
@@ -86,8 +95,10 @@ def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         for number, row in enumerate(rows):
-            common = [f"clip_norm={row['clip']}"]
-            key = (row["model"], row["clip"])
+            common = STEPS[row["steps"]]
+            if row["steps"] == "local" and row["sharded_weights"]:
+                common = STEPS["plain"]
+            key = (row["model"], *common)
             if key not in whole:
                 whole[key] = train(program, row["model"],
                                    pathlib.Path(folder) / f"whole{len(whole)}",

@@ -43,6 +43,23 @@ TEST(OwnNetworkTest, OneAndTwoWorkersLearnTheSameWeights) {
   EXPECT_GT(one["evaluation"]["accuracy"], 0.8);
 }
 
+// Two replicas of three stages, cut before and after a layer of the program,
+// and fewer workers than stages; the loss of the program ends the last stage.
+TEST(OwnNetworkTest, StagesLearnTheWeightsOfTheWholeNetwork) {
+  const std::string focal =
+      R"(model.external.config={"hidden": [32, 32], "focus": 2})";
+  const nlohmann::json whole = Train({"--set", focal});
+  const nlohmann::json named = Train(
+      {"--set", focal, "--workers", "6", "--set",
+       R"(parallel.pipeline={ stages: 3 split: ["hidden.1", "output"] })"});
+  EXPECT_EQ(named["weights_sha256"], whole["weights_sha256"]);
+  EXPECT_EQ(named["evaluation"], whole["evaluation"]);
+  const nlohmann::json balanced =
+      Train({"--set", focal, "--workers", "2", "--set",
+             "parallel={ recompute: true pipeline { stages: 4 } }"});
+  EXPECT_EQ(balanced["weights_sha256"], whole["weights_sha256"]);
+}
+
 TEST(OwnNetworkTest, OtherCommandsKnowTheNetwork) {
   const CommandResult plan =
       RunExpecting(0, {kProgram, "plan", kJob, "--workers", "2", "--json"});

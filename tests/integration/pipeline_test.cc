@@ -73,6 +73,22 @@ TEST_P(PipelineTest, StagesAndReplicasGiveTheBitsOfTheWholeModel) {
   EXPECT_TRUE(Run(/*workers=*/2, /*servers=*/1) == whole);
 }
 
+TEST_P(PipelineTest, LocalStepsOfStagesGiveTheBitsOfTheWholeModel) {
+  Set("exchange.parameter_server.consistency={ local_steps { inner_steps: 3 } "
+      "}");
+  Set("clip_norm=0");
+  Set("steps=20");  // The last round has fewer.
+  const Result whole = Run(/*workers=*/1, /*servers=*/1);
+  Set("parallel.pipeline={ stages: 2 }");
+  EXPECT_TRUE(Run(/*workers=*/4, /*servers=*/2) == whole);
+  Set("parallel.pipeline={ stages: 3 schedule: ONE_F_ONE_B }");
+  Set("exchange.transport=WIRE");
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/1) == whole);
+  Set("parallel.pipeline={ stages: 3 schedule: GPIPE }");
+  Set("parallel.recompute=true");
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/1) == whole);
+}
+
 TEST_P(PipelineTest, ShardedWeightsGiveTheBitsOfTheWholeModel) {
   Set("clip_norm=0.5");
   const Result whole = Run(/*workers=*/1, /*servers=*/1);

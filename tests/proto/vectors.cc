@@ -39,6 +39,7 @@ std::vector<VectorFile> AllVectorFiles(const std::string& testdata,
           {"models.json", FileText(ModelVectors())},
           {"tree.json", FileText(TreeVectors())},
           {"encodings.json", FileText(EncodingVectors())},
+          {"messages.json", FileText(MessageVectors())},
           {"steps.json", FileText(StepVectors())}};
 }
 

@@ -30,6 +30,8 @@ Vectors TreeVectors();
 // Returns encoded payloads, with the residuals of compression before and after
 // each.
 Vectors EncodingVectors();
+// Returns messages of the Exchange stream, as text and as bytes.
+Vectors MessageVectors();
 // Returns learning rates, and the weights after steps of the optimizers.
 Vectors StepVectors();
 

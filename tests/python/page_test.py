@@ -1,4 +1,4 @@
-"""docs/python.md and docs/trainers.md show code of the examples."""
+"""The pages show code of the examples."""
 
 import glob
 import os
@@ -17,7 +17,8 @@ class PageTest(unittest.TestCase):
 
     def test_shows_code_of_the_examples(self):
         sources = [read(path) for path in glob.glob(support.EXAMPLES + '/*.py')]
-        for page, least in (('docs/python.md', 4), ('docs/trainers.md', 3)):
+        for page, least in (('docs/python.md', 4), ('docs/trainers.md', 3),
+                            ('docs/parallel.md', 1)):
             blocks = re.findall(r'```python\n(.*?)```', read(page), re.DOTALL)
             self.assertGreaterEqual(len(blocks), least)
             for block in blocks:

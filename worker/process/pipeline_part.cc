@@ -59,9 +59,14 @@ absl::StatusOr<TransferPlan> PlanTransfers(const TrainingSetup& setup,
     // parts of the step have a place.
     routes.push_back({static_cast<int32_t>(i), StageTransfer::WEIGHT_GRADIENT,
                       split.parts[i].bytes(), stages + 1});
+    if (!setup.traits().local_sgd) continue;
+    // The stage that sends them may be ahead by as many micro-batches.
+    routes.push_back({static_cast<int32_t>(i), StageTransfer::LOCAL_WEIGHTS,
+                      split.parts[i].bytes(), stages + 1});
   }
   return TransferPlan::Create(
-      std::move(routes), static_cast<int>(setup.job().batch().micro_batches()));
+      std::move(routes),
+      setup.traits().steps_per_round * setup.job().batch().micro_batches());
 }
 
 void Fill(const StageSplit& split, const StageProposal& proposal,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
@@ -25,17 +26,20 @@ namespace tributary {
 //
 // Not thread-safe. Owns two arenas (buffers for the whole model), plus one for
 // each state array of the optimizer, such as momentum, and reuses them across
-// rounds.
+// rounds. A worker of a pipeline updates only some chunks, and uses memory only
+// for these and for what it gets with Replace.
 class LocalSgd {
  public:
   // `job` must be resolved. `steps` is the number of steps of the whole job,
   // which the learning rate schedule depends on. `layout` must outlive this
   // object. `pin` pins the arena that holds the weights after the first step
-  // of a round (before, weights() is `start`); null pins nothing. Returns the
-  // errors of Optimizer::Create.
+  // of a round (before, weights() is `start`); null pins nothing. Updates the
+  // chunks [begin_chunk, end_chunk), which may be none; -1 stands for the
+  // number of chunks. With fewer than all, the job must not clip gradients.
+  // Returns the errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-      const PinMemory& pin = nullptr);
+      const PinMemory& pin = nullptr, int begin_chunk = 0, int end_chunk = -1);
 
   // Begins a round. `start` is the arena with the initial weights, which must
   // not change until the round ends. `first_step` is the number of the round's
@@ -54,27 +58,41 @@ class LocalSgd {
   // change, but the step is counted.
   void Step(const float* gradient_sum, int64_t sample_count);
 
+  // Returns the number of steps of the round that have changed the weights.
+  int64_t updates() const { return updates_; }
+  // Sets the newest weights from element `begin` on to `values`, which another
+  // worker has computed in the same step. Requires updates() above 0.
+  void Replace(int64_t begin, absl::Span<const float> values);
+
   // Returns the number of samples (for texts, tokens) in all steps of the round
   // so far.
   int64_t total_sample_count() const { return total_sample_count_; }
   // Computes out = total_sample_count() * (start - weights()), element by
-  // element for the whole arena. The sum of the results of all micro-batches,
+  // element for all chunks. The sum of the results of all micro-batches,
   // divided by their total sample count, is the mean gradient that the outer
   // optimizer uses. `out` must not overlap `start` or weights().
   void OuterGradient(float* out) const;
 
  private:
   LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-           std::unique_ptr<Optimizer> optimizer, const PinMemory& pin);
+           std::unique_ptr<Optimizer> optimizer, const PinMemory& pin,
+           int begin_chunk, int end_chunk);
 
+  // Sets the elements of the chunks to 0.
+  void Clear(const Buffer& arena) const;
   // Returns the norm of the mean gradient.
   double NormOf(const float* gradient_sum, int64_t sample_count) const;
 
   const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::vector<ChunkSegment>> segments_;  // Indexed by chunk.
-  std::vector<ChunkSegment> arena_segments_;         // Of the whole arena.
+  const int begin_chunk_;
+  const int end_chunk_;
+  // The elements of these chunks.
+  const int64_t begin_;
+  const int64_t end_;
+  std::vector<std::vector<ChunkSegment>> segments_;  // From begin_chunk_ on.
+  std::vector<ChunkSegment> arena_segments_;         // Of all of these chunks.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;
 

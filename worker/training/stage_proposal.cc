@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/optimizer/optimizer.h"
 #include "worker/models/stages/layer_costs.h"
 #include "worker/models/stages/stage_split.h"
 #include "worker/nn/network_cuts.h"
@@ -76,14 +77,45 @@ std::vector<int> NumbersOf(const std::vector<int>& layers,
   return numbers;
 }
 
+// Returns, for each layer, whether a stage may begin with it such that it and
+// the stages around it have parameters, as a job requires.
+std::vector<bool> CutsBetweenParameters(const Graph& graph) {
+  std::vector<bool> cuts = AllowedCuts(graph);
+  bool found = false;  // Parameters, between a layer and the next cut.
+  for (size_t i = cuts.size(); i-- > 0;) {
+    found = found || !graph.nodes()[i].parameters.empty();
+    if (i == 0 || !cuts[i]) continue;
+    cuts[i] = found;
+    found = false;
+  }
+  if (found) return cuts;
+  const auto first = std::find(cuts.begin(), cuts.end(), true);
+  if (first != cuts.end()) *first = false;
+  return cuts;
+}
+
+// Returns the memory that a micro-batch takes for weights, a gradient and an
+// optimizer's state of its own.
+int64_t LearnerBytes(const TrainingSetup& setup, const Graph::Node& node) {
+  const auto optimizer = Optimizer::Create(setup.job().optimizer());
+  // Weights are updated from one arena to another.
+  const int64_t copies = 3 + (optimizer.ok() ? (*optimizer)->slots() : 0);
+  int64_t bytes = 0;
+  for (const int parameter : node.parameters) {
+    bytes += setup.layout().parameters()[parameter].size *
+             static_cast<int64_t>(sizeof(float));
+  }
+  return copies * bytes;
+}
+
 absl::Status CheckStageCount(const PipelineSpec& spec, const Graph& graph) {
-  const std::vector<bool> allowed = AllowedCuts(graph);
-  const auto possible = 1 + std::count(allowed.begin(), allowed.end(), true);
+  const std::vector<bool> cuts = CutsBetweenParameters(graph);
+  const auto possible = 1 + std::count(cuts.begin(), cuts.end(), true);
   if (spec.stages() <= possible) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("parallel.pipeline.stages is ", spec.stages(),
                    ", but the model can be divided into at most ", possible,
-                   " stages; reduce it"));
+                   " stages with parameters; reduce it"));
 }
 
 }  // namespace
@@ -112,9 +144,20 @@ absl::StatusOr<MeasuredStages> MeasureStages(const TrainingSetup& setup,
   measured.input.schedule = ScheduleOf(spec);
   measured.input.micro_batches = static_cast<int>(job.batch().micro_batches());
   measured.input.layers = std::move(costs.layers);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    if (!setup.traits().local_sgd) break;
+    measured.input.layers[i].cost.learner_bytes =
+        LearnerBytes(setup, graph.nodes()[i]);
+  }
   measured.input.cuts = std::move(costs.cuts);
   measured.input.devices.resize(spec.stages());
   if (spec.split().empty()) {
+    const std::vector<bool> allowed = CutsBetweenParameters(graph);
+    std::vector<PipelineCut>& cuts = measured.input.cuts;
+    cuts.erase(std::remove_if(
+                   cuts.begin(), cuts.end(),
+                   [&](const PipelineCut& cut) { return !allowed[cut.layer]; }),
+               cuts.end());
     TRIBUTARY_ASSIGN_OR_RETURN(measured.balance, BalanceStages(measured.input));
     for (int s = 1; s < spec.stages(); ++s) {
       layers.push_back(measured.balance.stages[s].begin_layer);

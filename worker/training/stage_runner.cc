@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
+#include "common/optimizer/optimizer.h"
 #include "common/plan/memory_account.h"
 #include "worker/data/batch.h"
 #include "worker/nn/step_observer.h"
@@ -19,10 +20,22 @@
 namespace tributary {
 namespace {
 
+// Returns the elements of a part of an arena.
+std::vector<absl::string_view> BytesOf(const StageSplit::Part& part,
+                                       const float* arena) {
+  std::vector<absl::string_view> spans;
+  for (const StageSplit::Range& range : part.elements) {
+    spans.emplace_back(reinterpret_cast<const char*>(arena + range.begin),
+                       static_cast<size_t>(range.size()) * sizeof(float));
+  }
+  return spans;
+}
+
 absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
 
-MemoryAccount MemoryOf(const StagePart& part, const ArenaLayout& layout,
+MemoryAccount MemoryOf(const StagePart& part, const TrainingSetup& setup,
                        int micro_batches, bool shares_memory) {
+  const ArenaLayout& layout = setup.layout();
   const auto bytes_of = [&layout](const StageSplit::Range& chunks) {
     int64_t elements = 0;
     for (int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
@@ -45,6 +58,14 @@ MemoryAccount MemoryOf(const StagePart& part, const ArenaLayout& layout,
   // Micro-batches in flight take gradient arenas like threads.
   memory.set_gradients(GradientArenas(micro_batches, slots) * written);
   memory.set_activations(part.model->structure().plan.BytesOf(slots));
+  if (setup.traits().local_sgd) {
+    // Each micro-batch has weights, a gradient and an optimizer of its own.
+    const auto optimizer = Optimizer::Create(setup.job().optimizer());
+    const int state = optimizer.ok() ? (*optimizer)->slots() : 0;
+    memory.set_weights(memory.weights() + micro_batches * 2 * read);
+    memory.set_optimizer(micro_batches * state * written);
+    memory.set_gradients(micro_batches * read);
+  }
   return memory;
 }
 
@@ -94,8 +115,7 @@ int SlotsOf(const PipelinePlace& place, PipelineSchedule schedule,
 }
 
 MemoryAccount StageRunner::Memory(int micro_batches, bool shares_memory) const {
-  return MemoryOf(part_, options_.setup->layout(), micro_batches,
-                  shares_memory);
+  return MemoryOf(part_, *options_.setup, micro_batches, shares_memory);
 }
 
 absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
@@ -106,7 +126,6 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
       model_.AddSlots(SlotsOf(place, part_.schedule, count)));
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, options_.compute);
-  // Schedules count the micro-batches with samples from 0.
   std::vector<InFlight> items;
   const absl::Cleanup end = [&] {
     // Other users of the device expect the random base to be unset.
@@ -115,30 +134,77 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
     // Receives into `items`.
     if (part_receiver_ != nullptr) part_receiver_->Discard();
   };
-  for (const int64_t number : task.items) {
-    InFlight item;
-    item.number = static_cast<int>(number);
-    item.samples = static_cast<int64_t>(
-        options_.setup->sampler()
-            .MicroBatchOf(options_.setup->rounds().StepsAfter(task.version),
-                          item.number)
-            .indexes.size());
-    if (item.samples > 0) {
-      items.push_back(std::move(item));
-      continue;
-    }
-    TRIBUTARY_RETURN_IF_ERROR(ComputeEmpty(&item, weights, step));
+  return options_.setup->traits().local_sgd
+             ? TrainRound(task, weights, step, &items)
+             : TrainStep(task, task.version, weights, step, &items);
+}
+
+absl::Status StageRunner::TrainRound(const Task& task,
+                                     const TaskWeights& weights,
+                                     StepGradients* round,
+                                     std::vector<InFlight>* items) {
+  options_.compute->Switch(Activity::kExchange);
+  if (!AwaitWeights(weights)) return GivenUp();
+  while (learners_.size() < task.items.size()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<StageLearner> learner,
+                               StageLearner::Create(*options_.setup, chunks_));
+    learners_.push_back(std::move(learner));
   }
-  slots_ = SlotsOf(place, part_.schedule, count);
+  for (size_t i = 0; i < task.items.size(); ++i) {
+    learners_[i]->Begin(task, *options_.state, options_.exchange->TakeArena());
+  }
+  const Rounds& rounds = options_.setup->rounds();
+  const int64_t end = rounds.StepsAfter(task.version + 1);
+  for (int64_t step = rounds.StepsAfter(task.version); step < end; ++step) {
+    for (const int64_t number : task.items) {
+      if (!model_.reads_batches() || step + 1 == end) break;
+      options_.batches->Expect(step + 1, static_cast<int>(number));
+    }
+    TRIBUTARY_RETURN_IF_ERROR(TrainStep(task, step, weights, round, items));
+  }
+  for (size_t i = 0; i < task.items.size(); ++i) {
+    learners_[i]->Contribute(static_cast<int>(task.items[i]), round);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::TrainStep(const Task& task, int64_t step,
+                                    const TaskWeights& weights,
+                                    StepGradients* gradients,
+                                    std::vector<InFlight>* items) {
+  const TrainingSetup& setup = *options_.setup;
+  const PipelinePlace place = part_.place(task.generation);
+  // Schedules count the micro-batches with samples from 0.
+  items->clear();
+  for (size_t i = 0; i < task.items.size(); ++i) {
+    InFlight item;
+    item.number = static_cast<int>(task.items[i]);
+    item.step = step;
+    item.transfer = static_cast<int>(
+        item.number + (step - setup.rounds().StepsAfter(task.version)) *
+                          setup.job().batch().micro_batches());
+    if (setup.traits().local_sgd) item.learner = learners_[i].get();
+    item.samples = static_cast<int64_t>(
+        setup.sampler().MicroBatchOf(step, item.number).indexes.size());
+    if (item.samples > 0) {
+      items->push_back(std::move(item));
+    } else if (item.learner != nullptr) {
+      item.learner->SkipStep();
+    } else {
+      TRIBUTARY_RETURN_IF_ERROR(ComputeEmpty(&item, weights, gradients));
+    }
+  }
+  slots_ = SlotsOf(place, part_.schedule, static_cast<int>(task.items.size()));
   free_slots_.clear();
   for (int slot = slots_ - 1; slot >= 0; --slot) free_slots_.push_back(slot);
   waiting_.clear();
   for (const PipelineOperation& operation : StageOrder(
            part_.schedule,
-           {place.workers, place.worker, static_cast<int>(items.size())})) {
+           {place.workers, place.worker, static_cast<int>(items->size())})) {
     TRIBUTARY_RETURN_IF_ERROR(FinishWaiting(task, /*all=*/false));
-    TRIBUTARY_RETURN_IF_ERROR(Run(
-        task, operation.pass, &items[operation.micro_batch], weights, step));
+    TRIBUTARY_RETURN_IF_ERROR(Run(task, operation.pass,
+                                  &(*items)[operation.micro_batch], weights,
+                                  gradients));
   }
   return FinishWaiting(task, /*all=*/true);
 }
@@ -205,9 +271,8 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
                                   StepGradients* step) {
   if (model_.reads_batches()) {
     options_.compute->Switch(Activity::kData);
-    item->batch = options_.batches->Take(
-        /*thread=*/0, options_.setup->rounds().StepsAfter(task.version),
-        item->number);
+    item->batch =
+        options_.batches->Take(/*thread=*/0, item->step, item->number);
     TRIBUTARY_RETURN_IF_ERROR(item->batch->error);
   }
   ReceivedTransfer received;
@@ -217,10 +282,22 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
     options_.compute->Switch(Activity::kExchange,
                              WaitName(StageTransfer::ACTIVATION));
     TRIBUTARY_ASSIGN_OR_RETURN(
-        received, Receive(task, part_.begin_stage - 1, item->number,
+        received, Receive(task, part_.begin_stage - 1, item->transfer,
                           part_.begin_stage - 1, StageTransfer::ACTIVATION,
                           model_.ReceivedBytes(item->samples)));
     item->sample_count = received.scalars.sample_count;
+  }
+  const WeightsView* read = &weights;
+  if (item->learner != nullptr) {
+    TRIBUTARY_RETURN_IF_ERROR(PassWeights(task, *item));
+    item->learner->BeginStep(item->sample_count);
+    item->gradients = item->learner->gradients();
+    read = &item->learner->weights();
+  } else {
+    item->leaf = std::make_unique<LeafGradients>(
+        item->number, item->sample_count, options_.exchange, step,
+        /*device=*/nullptr, /*sums=*/nullptr, chunks_.begin, chunks_.end);
+    item->gradients = item->leaf.get();
   }
   if (free_slots_.empty()) {
     // Micro-batches that wait for parts have kept their slots.
@@ -230,13 +307,10 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
   item->slot = free_slots_.back();
   free_slots_.pop_back();
   options_.compute->Switch(Activity::kForward);
-  item->gradients = std::make_unique<LeafGradients>(
-      item->number, item->sample_count, options_.exchange, step,
-      /*device=*/nullptr, /*sums=*/nullptr, chunks_.begin, chunks_.end);
   TRIBUTARY_RETURN_IF_ERROR(model_.Begin(
       item->slot, item->batch.get(), item->samples, received.data,
-      {options_.setup->job().seed(), task.version, item->number, &weights,
-       item->gradients.get(), options_.compute, item->sample_count}));
+      {options_.setup->job().seed(), item->step, item->number, read,
+       item->gradients, options_.compute, item->sample_count}));
   received = ReceivedTransfer();  // Its sender may use the memory again.
   if (!model_.Forward(item->slot)) return GivenUp();
   if (model_.is_last()) {
@@ -257,7 +331,7 @@ absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
                              WaitName(StageTransfer::ACTIVATION_GRADIENT));
     TRIBUTARY_ASSIGN_OR_RETURN(
         received,
-        Receive(task, part_.end_stage, item->number, part_.end_stage - 1,
+        Receive(task, part_.end_stage, item->transfer, part_.end_stage - 1,
                 StageTransfer::ACTIVATION_GRADIENT,
                 model_.SentBytes(item->samples)));
     item->loss_sum = received.scalars.loss_sum;
@@ -280,8 +354,12 @@ absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
   model_.End(item->slot);
   TRIBUTARY_RETURN_IF_ERROR(SendParts(task, *item));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
-  TRIBUTARY_RETURN_IF_ERROR(item->gradients->Finish(item->loss_sum));
-  item->gradients.reset();
+  if (item->learner != nullptr) {
+    item->learner->EndStep(item->loss_sum);
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(item->leaf->Finish(item->loss_sum));
+    item->leaf.reset();
+  }
   item->batch.reset();
   free_slots_.push_back(item->slot);
   options_.compute->Switch(Activity::kIdle);
@@ -309,7 +387,7 @@ absl::Status StageRunner::ReceivePart(const Task& task, int part,
   const StageSplit::Part& from = part_.split->parts[part];
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ReceivedTransfer received,
-      Receive(task, from.from, item->number, part,
+      Receive(task, from.from, item->transfer, part,
               StageTransfer::WEIGHT_GRADIENT, from.bytes()));
   const char* bytes = received.data;
   for (const StageSplit::Range& range : from.elements) {
@@ -325,14 +403,39 @@ absl::Status StageRunner::SendParts(const Task& task, const InFlight& item) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const StageSplit::Part& part = parts[i];
     if (!Computes(part.from) || Computes(part.to)) continue;
-    std::vector<absl::string_view> spans;
-    for (const StageSplit::Range& range : part.elements) {
-      spans.emplace_back(
-          reinterpret_cast<const char*>(item.gradients->data() + range.begin),
-          static_cast<size_t>(range.size()) * sizeof(float));
-    }
     TRIBUTARY_RETURN_IF_ERROR(Send(task, part.to, item, static_cast<int>(i),
-                                   StageTransfer::WEIGHT_GRADIENT, spans));
+                                   StageTransfer::WEIGHT_GRADIENT,
+                                   BytesOf(part, item.gradients->data())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::PassWeights(const Task& task, const InFlight& item) {
+  if (!item.learner->updated()) return absl::OkStatus();
+  const std::vector<StageSplit::Part>& parts = part_.split->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StageSplit::Part& part = parts[i];
+    if (!Computes(part.from) || Computes(part.to)) continue;
+    options_.compute->Switch(Activity::kExchange,
+                             WaitName(StageTransfer::LOCAL_WEIGHTS));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const ReceivedTransfer received,
+        Receive(task, part.to, item.transfer, static_cast<int>(i),
+                StageTransfer::LOCAL_WEIGHTS, part.bytes()));
+    const auto* values = reinterpret_cast<const float*>(received.data);
+    for (const StageSplit::Range& range : part.elements) {
+      const auto size = static_cast<size_t>(range.size());
+      item.learner->Replace(range.begin, {values, size});
+      values += size;
+    }
+  }
+  // Some of these may have been received.
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StageSplit::Part& part = parts[i];
+    if (!Computes(part.to) || Computes(part.from)) continue;
+    TRIBUTARY_RETURN_IF_ERROR(Send(task, part.from, item, static_cast<int>(i),
+                                   StageTransfer::LOCAL_WEIGHTS,
+                                   BytesOf(part, item.learner->values())));
   }
   return absl::OkStatus();
 }
@@ -375,7 +478,7 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
     TRIBUTARY_RETURN_IF_ERROR(batch.error);
   }
   InFlight item;
-  item.number = static_cast<int>(piece);
+  item.number = item.transfer = static_cast<int>(piece);
   item.samples = samples.end - samples.begin;
   ReceivedTransfer received;
   if (part_.begin_stage > 0) {
@@ -425,7 +528,7 @@ absl::Status StageRunner::Send(const Task& task, int stage,
                                const std::vector<absl::string_view>& parts) {
   options_.compute->Switch(Activity::kExchange, SendName(kind));
   return part_.transfers->Send(task.generation, stage,
-                               {task.version, item.number, boundary, kind},
+                               {task.version, item.transfer, boundary, kind},
                                {item.sample_count, item.loss_sum}, parts);
 }
 

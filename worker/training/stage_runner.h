@@ -22,8 +22,11 @@
 #include "worker/exchange/task_weights.h"
 #include "worker/models/stages/stage_model.h"
 #include "worker/models/stages/stage_split.h"
+#include "worker/nn/gradient_sink.h"
+#include "worker/nn/weights_view.h"
 #include "worker/state/work_state.h"
 #include "worker/training/part_receiver.h"
+#include "worker/training/stage_learner.h"
 #include "worker/training/task_runner.h"
 
 namespace tributary {
@@ -60,8 +63,9 @@ int SlotsOf(const PipelinePlace& place, PipelineSchedule schedule,
 
 // Computes the micro-batches of tasks through the worker's stages, in the order
 // of the job's schedule (see common/pipeline). Passes values, their gradients
-// and parts of the gradients of weights to the workers of other stages. Used by
-// one compute thread.
+// and parts of the gradients of weights to the workers of other stages. In mode
+// local_steps, computes each step of a round in this way, in which each
+// micro-batch has weights of its own. Used by one compute thread.
 class StageRunner final : public TaskRunner {
  public:
   struct Options : Tools {
@@ -85,14 +89,31 @@ class StageRunner final : public TaskRunner {
   // A micro-batch in flight.
   struct InFlight {
     int number = 0;
+    int transfer = 0;  // Its number among the transfers of the task.
+    int64_t step = 0;  // Of the job.
     int slot = 0;
     int64_t samples = 0;
     int64_t sample_count = 0;
     double loss_sum = 0;
     std::shared_ptr<const Batch> batch;  // Null if the stages do not read it.
-    std::unique_ptr<LeafGradients> gradients;
+    GradientSink* gradients = nullptr;
+    // What becomes of the gradients: they are passed on, or used for a local
+    // step.
+    std::unique_ptr<LeafGradients> leaf;
+    StageLearner* learner = nullptr;
   };
 
+  // Takes the steps of a round. `weights` are those at its start.
+  absl::Status TrainRound(const Task& task, const TaskWeights& weights,
+                          StepGradients* round, std::vector<InFlight>* items);
+  // Computes step number `step` of the job. Fills `items`, which must outlive
+  // the task.
+  absl::Status TrainStep(const Task& task, int64_t step,
+                         const TaskWeights& weights, StepGradients* gradients,
+                         std::vector<InFlight>* items);
+  // Exchanges the weights that a local step has changed, as far as stages of
+  // several workers read them.
+  absl::Status PassWeights(const Task& task, const InFlight& item);
   // Traces what follows as work for this micro-batch, or piece of the held-out
   // data.
   void BeginItem(const Task& task, int64_t number);
@@ -144,6 +165,8 @@ class StageRunner final : public TaskRunner {
   // waits: there are no parts, or they are received before backward.
   std::unique_ptr<PartReceiver> part_receiver_;
   std::vector<int> received_parts_;  // Numbers of StageSplit::parts.
+  // One for each micro-batch of the task, in mode local_steps.
+  std::vector<std::unique_ptr<StageLearner>> learners_;
   // Of the task under way.
   int slots_ = 0;
   std::vector<int> free_slots_;

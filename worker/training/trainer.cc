@@ -12,22 +12,11 @@
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
 #include "worker/training/layer_runner.h"
+#include "worker/training/local_weights.h"
 #include "worker/training/threads/compute_thread.h"
 
 namespace tributary {
 namespace {
-
-// The weights of a local step, which are there unless the round was given up.
-class LocalWeights final : public WeightsView {
- public:
-  LocalWeights(const float* data, const Task& task, const WorkState& state)
-      : WeightsView(data), task_(task), state_(state) {}
-  bool Await(int64_t, int64_t) const override { return !state_.GivenUp(task_); }
-
- private:
-  const Task& task_;
-  const WorkState& state_;
-};
 
 LossSum LossSumOf(const LossSums& sums) {
   return sums.has_loss ? LossSum(sums.loss) : LossSum::Unknown();

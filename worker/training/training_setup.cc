@@ -236,7 +236,7 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
         thread.arenas,
         DeviceArenas::Create(thread.device.get(), layout_.get()));
   }
-  if (traits_.local_sgd) {
+  if (traits_.local_sgd && !ComputesInParts(job_)) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         thread.local_sgd,
         LocalSgd::Create(job_, facts_.steps(), layout_.get(), pin_for_models_));

@@ -102,7 +102,7 @@ class TrainingSetup {
   // null if arenas() is null or the job's consistency mode is local_steps.
   DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
   // Returns the object that takes the thread's local steps, or null unless the
-  // job's consistency mode is local_steps.
+  // job's consistency mode is local_steps and the worker computes whole models.
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }

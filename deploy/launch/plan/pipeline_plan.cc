@@ -10,12 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/pipeline_timeline.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
 #include "common/plan/step_model.h"
 #include "common/text/counted.h"
+#include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/plan_units.h"
 
 namespace tributary {
@@ -45,7 +47,8 @@ class PipelinePlanner {
       : inputs_(inputs),
         exchange_(inputs.exchange),
         shape_(PipelineShapeOf(exchange_.job, exchange_.workers)),
-        stages_(shape_.stages) {
+        stages_(shape_.stages),
+        steps_(static_cast<double>(StepsPerRound(exchange_.job))) {
     for (const int64_t elements : exchange_.chunk_elements) {
       message_bytes_.push_back(BytesOnWire(static_cast<double>(
           ExpectedPayloadBytes(exchange_.job.exchange(), elements))));
@@ -85,11 +88,11 @@ class PipelinePlanner {
     ExchangeTimes times;
     times.up = LinkSeconds(std::max(workers.up, servers.up));
     times.down = LinkSeconds(std::max(workers.down, servers.down));
-    row.link_seconds = std::max(times.up, times.down);
+    row.link_seconds = std::max(times.up, times.down) / steps_;
     times.pass = PassSecondsOf(LargestShard());
     const double bandwidth = exchange_.bandwidth * kPayloadShare;
     Fill(plan, bandwidth, times, &row);
-    if (row.link_seconds > std::max(times.pass, row.pipeline_seconds)) {
+    if (row.link_seconds > std::max(row.pass_seconds, row.pipeline_seconds)) {
       row.bottleneck = std::max(workers.up, workers.down) >
                                std::max(servers.up, servers.down)
                            ? "the workers' links to the servers"
@@ -108,7 +111,7 @@ class PipelinePlanner {
                                                exchange_.chunk_elements.end(),
                                                int64_t{0}));
     Fill(plan, std::numeric_limits<double>::infinity(), times, &row);
-    double busy = exchange_.server_threads * times.pass;
+    double busy = exchange_.server_threads * row.pass_seconds;
     for (int s = 0; s < stages_; ++s) {
       busy += static_cast<double>(exchange_.job.batch().micro_batches()) *
               BusySeconds(plan, s).total();
@@ -138,9 +141,12 @@ class PipelinePlanner {
       // If B and W are one pass, it waits for the parts.
       const double parts =
           TraitsOf(shape_.schedule).splits_backward ? 0 : PartBytes(s + 1);
-      step.boundaries.push_back({BytesOnWire(values) / bytes_per_second,
-                                 BytesOnWire(values + parts) / bytes_per_second,
-                                 /*latency=*/0});
+      // Weights that the other stage has updated.
+      const double weights = LocalSteps() ? PartBytes(s + 1) : 0;
+      step.boundaries.push_back(
+          {BytesOnWire(values + weights) / bytes_per_second,
+           BytesOnWire(values + parts) / bytes_per_second,
+           /*latency=*/0});
       if (step.boundaries.back().backward > slowest) {
         slowest = step.boundaries.back().backward;
         row->bottleneck = absl::StrCat("link of stages ", s, " and ", s + 1);
@@ -148,12 +154,13 @@ class PipelinePlanner {
     }
     const PipelineTimeline timeline = SimulatePipeline(step);
     times.update_waits_for_all = exchange_.job.clip_norm() > 0;
-    row->pass_seconds = times.pass;
+    row->pass_seconds = times.pass / steps_;
     row->pipeline_seconds = timeline.seconds;
     row->bubble = timeline.bubble;
-    row->step_seconds =
-        StepSeconds(ProfileOf(plan, timeline), exchange_.chunk_elements, times);
-    if (times.pass > timeline.seconds) {
+    row->step_seconds = StepSeconds(ProfileOf(plan, timeline),
+                                    exchange_.chunk_elements, times) /
+                        steps_;
+    if (row->pass_seconds > timeline.seconds) {
       row->bottleneck = "a server's pass over memory";
     }
   }
@@ -181,16 +188,21 @@ class PipelinePlanner {
     return seconds;
   }
 
+  bool LocalSteps() const { return ResolveExchange(exchange_.job).local_sgd; }
+
   // The pipeline as one worker that computes for as long as it does. A stage
   // needs the weights of its layers one after another during its first forward
   // pass. Its last pass for weights completes their gradients in reverse order.
+  // In mode local_steps, a worker computes the steps of a round, from all of
+  // the weights.
   ComputeProfile ProfileOf(const PipelinePlan& plan,
                            const PipelineTimeline& timeline) const {
     ComputeProfile profile;
-    profile.seconds = timeline.seconds;
+    profile.seconds = steps_ * timeline.seconds;
     const size_t chunks = exchange_.chunk_elements.size();
     profile.needed_at.assign(chunks, 0);
-    profile.ready_at.assign(chunks, timeline.seconds);
+    profile.ready_at.assign(chunks, profile.seconds);
+    if (LocalSteps()) return profile;
     for (int s = 0; s < stages_; ++s) {
       const StageSplit::Range& range = inputs_.split.stages[s].chunks;
       const PassSeconds& seconds = plan.stages[s].seconds;
@@ -302,6 +314,7 @@ class PipelinePlanner {
   const PlanInputs& exchange_;
   const PipelineShape shape_;
   const int stages_;
+  const double steps_;                 // Between two exchanges with servers.
   std::vector<double> message_bytes_;  // Indexed by chunk.
 };
 

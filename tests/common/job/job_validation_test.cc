@@ -334,13 +334,15 @@ TEST(ValidateJobTest, NamesTheFieldOfTheExchange) {
   }
 }
 
-TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndModeSynchronous) {
+TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndOneVersionPerRound) {
   ExpectAccepted(&Gpt, {"parallel.pipeline={ stages: 1 }",
                         "parallel.pipeline={ stages: 64 schedule: GPIPE }",
                         "parallel.pipeline={ stages: 3 split: \"a\" split: "
                         "\"b\" }; parallel.recompute=true",
                         "parallel.pipeline={ stages: 2 }; clip_norm=1; "
-                        "recovery.journal=true; precision=BFLOAT16"});
+                        "recovery.journal=true; precision=BFLOAT16",
+                        "parallel.pipeline={ stages: 2 }; " +
+                            Mode("local_steps={}")});
   const std::string two = "parallel.pipeline={ stages: 2 }";
   ExpectRefused(
       {{&Gpt, "parallel.pipeline={}", "parallel.pipeline.stages"},
@@ -348,7 +350,14 @@ TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndModeSynchronous) {
        {&Gpt, "parallel.pipeline={ stages: 3 split: \"a\" }",
         "parallel.pipeline.split"},
        {&Gpt, two + "; exchange.all_reduce={}", "parallel.pipeline"},
-       {&Gpt, two + "; " + Mode("local_steps={}"), "parallel.pipeline"},
+       {&Gpt, two + "; " + Mode("local_steps={}") + "; clip_norm=1",
+        "parallel.pipeline"},
+       {&Gpt, two + "; " + Mode("local_steps={}") + "; precision=BFLOAT16",
+        "parallel.pipeline"},
+       {&Gpt,
+        two + "; " + Mode("local_steps={ inner_steps: 1000000000 }") +
+            "; batch={ global: 8 micro_batches: 8 }",
+        "exchange.parameter_server.consistency.local_steps.inner_steps"},
        {&Gpt, two + "; " + Mode("asynchronous={}"), "parallel.pipeline"},
        {&Synthetic, two, "parallel.pipeline"}});
 }

@@ -11,6 +11,8 @@
 namespace tributary::simulation {
 namespace {
 
+constexpr uint64_t kLocalStepsGenerator = 43;
+
 // Returns true if every stage has parameters, which a job requires.
 bool AllHaveParameters(const Graph& graph, const std::vector<size_t>& cuts) {
   size_t begin = 0;
@@ -41,6 +43,20 @@ std::vector<size_t> DrawCuts(const Graph& graph, int64_t stages,
   return layers;
 }
 
+// Three of ten jobs take local steps. Uses a separate generator, so that the
+// other choices do not depend on this one.
+void MaybeLocalSteps(Random* random, JobSpec* job) {
+  if (!random->Chance(0.3)) return;
+  const int64_t inner_steps = random->Uniform(1, 4);
+  job->mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(inner_steps);
+  job->clear_clip_norm();
+  job->set_steps(job->steps() * inner_steps - random->Uniform(0, 1));
+}
+
 }  // namespace
 
 void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
@@ -62,7 +78,7 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
   PipelineSpec* const pipeline = job->mutable_parallel()->mutable_pipeline();
   pipeline->set_stages(static_cast<int>(random->Uniform(2, 4)));
   pipeline->set_schedule(static_cast<PipelineSpec::Schedule>(
-      random->Uniform(PipelineSpec::ZERO_BUBBLE, PipelineSpec::GPIPE)));
+      random->Uniform(PipelineSpec::ZERO_BUBBLE, PipelineSpec::Schedule_MAX)));
   const Graph graph =
       BuildTinyNetwork(seed, job->sparse(), /*on_layer=*/nullptr);
   std::vector<size_t> cuts;
@@ -73,6 +89,8 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
     pipeline->add_split(graph.nodes()[layer].name);
   }
   job->mutable_parallel()->set_recompute(random->Chance(0.2));
+  Random local_steps(Mix(seed, kLocalStepsGenerator));
+  MaybeLocalSteps(&local_steps, job);
 }
 
 void MakePipelineCluster(Random* random, Scenario* scenario) {

@@ -182,16 +182,15 @@ double NormOf(const std::vector<float>& sum, const ReferenceRows& rows,
 // Takes the local steps of a round, as a worker does. Writes the outer
 // gradient.
 void LocalGradient(const Scenario& scenario, const Rounds& rounds,
-                   const ArenaLayout& layout, int64_t round,
-                   int64_t micro_batch, const float* weights,
-                   LocalSgd* local_sgd, float* gradient) {
+                   int64_t round, int64_t micro_batch, const float* weights,
+                   Computation* computation, LocalSgd* local_sgd,
+                   float* gradient) {
   local_sgd->Begin(weights, rounds.StepsAfter(round));
   while (local_sgd->step() < rounds.StepsAfter(round + 1)) {
     const int64_t step = local_sgd->step();
     const int64_t sample_count =
         SampleCounts(scenario, step)[static_cast<size_t>(micro_batch)];
-    MicroBatchGradient(scenario.job, layout, step, micro_batch, sample_count,
-                       local_sgd->weights(), gradient);
+    computation->Gradient(step, micro_batch, local_sgd->weights(), gradient);
     local_sgd->Step(gradient, sample_count);
   }
   local_sgd->OuterGradient(gradient);
@@ -246,9 +245,9 @@ ReferenceRun TrainReference(const Scenario& scenario,
     for (int64_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
       gradients.emplace_back(elements);
       if (local_sgd != nullptr) {
-        LocalGradient(scenario, rounds, layout, step, micro_batch,
-                      run.state.weights.data(), local_sgd.get(),
-                      gradients.back().data());
+        LocalGradient(scenario, rounds, step, micro_batch,
+                      run.state.weights.data(), computation.get(),
+                      local_sgd.get(), gradients.back().data());
         continue;
       }
       computation->Gradient(step, micro_batch, run.state.weights.data(),

@@ -180,6 +180,45 @@ TEST(LocalSgdTest, BeginsTheOptimizerAnewInEachRound) {
   }
 }
 
+// Two workers of a pipeline, which update chunks 0 and 1, and the others. The
+// second one reads element 20, which the first one updates.
+TEST(LocalSgdTest, WorkersUpdateTheirChunks) {
+  const ArenaLayout layout = Layout();
+  const JobSpec job = Job(
+      "optimizer { adamw { learning_rate: 0.01 weight_decay: 0.1 } } schedule "
+      "{ decay: LINEAR }");
+  auto whole = *LocalSgd::Create(job, /*steps=*/10, &layout);
+  auto first = *LocalSgd::Create(job, /*steps=*/10, &layout, /*pin=*/nullptr,
+                                 /*begin_chunk=*/0, /*end_chunk=*/2);
+  auto second = *LocalSgd::Create(job, /*steps=*/10, &layout, /*pin=*/nullptr,
+                                  /*begin_chunk=*/2);
+  const int64_t middle = 2 * layout.chunk_elements();
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<float> start = RandomArena(round);
+    for (LocalSgd* const one : {whole.get(), first.get(), second.get()}) {
+      one->Begin(start.data(), /*first_step=*/3 * round);
+      EXPECT_EQ(one->updates(), 0);
+    }
+    for (int i = 0; i < 3; ++i) {
+      const std::vector<float> gradient = RandomArena(10 + 3 * round + i);
+      const int64_t samples = i == 1 ? 0 : 4;
+      for (LocalSgd* const one : {whole.get(), first.get(), second.get()}) {
+        one->Step(gradient.data(), samples);
+      }
+      second->Replace(20, {first->weights() + 20, 1});
+      EXPECT_EQ(second->weights()[20], whole->weights()[20]);
+    }
+    EXPECT_EQ(first->updates(), 2);
+    std::vector<float> outer(layout.arena_elements(), 7);
+    std::vector<float> parts(layout.arena_elements(), 7);
+    whole->OuterGradient(outer.data());
+    first->OuterGradient(parts.data());
+    EXPECT_EQ(parts[middle], 7);
+    second->OuterGradient(parts.data());
+    EXPECT_EQ(parts, outer);
+  }
+}
+
 TEST(LocalSgdTest, StatisticsFollowWithoutOptimizerAndClipping) {
   ParameterTable table;
   table.set_chunk_elements(16);

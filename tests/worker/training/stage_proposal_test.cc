@@ -74,6 +74,19 @@ TEST_F(StageProposalTest, OneStageIsTheWholeModel) {
   EXPECT_THAT(whole.descriptions, SizeIs(1));
 }
 
+// The model has three layers with parameters, and some without.
+TEST_F(StageProposalTest, EachStageHasParameters) {
+  const StageProposal proposal = Propose("{ stages: 3 }").value();
+  ASSERT_GT(graph_->nodes().size(), 3u);
+  ASSERT_THAT(proposal.cuts, SizeIs(2));
+  for (const int cut : proposal.cuts) {
+    EXPECT_FALSE(graph_->nodes()[cut].parameters.empty()) << LayerName(cut);
+  }
+  EXPECT_THAT(Propose("{ stages: 4 }"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("parallel.pipeline.stages")));
+}
+
 TEST_F(StageProposalTest, NamesTheFieldThatDoesNotFitTheModel) {
   EXPECT_THAT(Propose("{ stages: 60 }"),
               StatusIs(absl::StatusCode::kInvalidArgument,

@@ -206,13 +206,23 @@ struct Case {
   int stages;
   PipelineSchedule schedule;
   bool recompute;
-  int64_t step;  // Step 6 is a short batch, with empty micro-batches.
+  int64_t step;         // Step 6 is a short batch, with empty micro-batches.
+  int inner_steps = 0;  // Above 0: mode local_steps, and `step` is a round.
 };
 
 class StageRunnerTest : public testing::TestWithParam<Case> {
  protected:
-  static JobSpec Job(const char* family) {
-    return ResolveJob(TinyJob(family, testing::TempDir()));
+  static JobSpec Job(const Case& c) {
+    JobSpec job = TinyJob(c.family, testing::TempDir());
+    if (c.inner_steps > 0) {
+      job.clear_clip_norm();
+      job.mutable_exchange()
+          ->mutable_parameter_server()
+          ->mutable_consistency()
+          ->mutable_local_steps()
+          ->set_inner_steps(c.inner_steps);
+    }
+    return ResolveJob(job);
   }
 
   static Graph BuildOf(const TrainingSetup& setup) {
@@ -239,7 +249,7 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
   static std::pair<Sums, std::vector<WorkerReport>> Compute(
       const Case& c, const std::vector<int>& stages_of, int begin, int end,
       std::vector<TraceRecords>* traces = nullptr, bool late_parts = false) {
-    const JobSpec job = Job(c.family);
+    const JobSpec job = Job(c);
     std::vector<std::unique_ptr<RecordingWorker>> workers;
     for (size_t i = 0; i < stages_of.size(); ++i) {
       workers.push_back(std::make_unique<RecordingWorker>(job, c.step));
@@ -340,6 +350,18 @@ TEST_P(StageRunnerTest, StagesSendTheSumsAndResultsOfTheWholeNetwork) {
   }
 }
 
+// Round 6 ends with a short batch.
+TEST_P(StageRunnerTest, StagesTakeTheLocalStepsOfTheWholeNetwork) {
+  Case c = GetParam();
+  c.inner_steps = 3;
+  Case whole = c;
+  whole.recompute = false;
+  whole.schedule = PipelineSchedule::kOneForwardOneBackward;
+  const auto wanted = Compute(whole, {1}, 0, kLeaves);
+  const auto got = Compute(c, std::vector<int>(c.stages, 1), 0, kLeaves);
+  ExpectEqual(got.first, wanted.first);
+}
+
 TEST_P(StageRunnerTest, TracesEveryPassAndTransfer) {
   const Case& c = GetParam();
   std::vector<TraceRecords> traces;
@@ -372,7 +394,7 @@ TEST_P(StageRunnerTest, TracesEveryPassAndTransfer) {
 TEST_P(StageRunnerTest, OneStageSendsWhatATrainerSends) {
   const Case& c = GetParam();
   const auto stages = Compute(c, {1}, 0, kLeaves);
-  const JobSpec job = Job(c.family);
+  const JobSpec job = Job(c);
   RecordingWorker worker(job, c.step);
   const TrainingSetup& setup = worker.setup();
   std::vector<float> weights(setup.layout().arena_elements());

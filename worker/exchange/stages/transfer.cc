@@ -20,6 +20,8 @@ const char* WaitName(StageTransfer::Kind kind) {
       return "wait for gradients";
     case StageTransfer::WEIGHT_GRADIENT:
       return "wait for weight gradients";
+    case StageTransfer::LOCAL_WEIGHTS:
+      return "wait for local weights";
     default:
       return "wait for evaluation";
   }
@@ -33,6 +35,8 @@ const char* SendName(StageTransfer::Kind kind) {
       return "send gradients";
     case StageTransfer::WEIGHT_GRADIENT:
       return "send weight gradients";
+    case StageTransfer::LOCAL_WEIGHTS:
+      return "send local weights";
     default:
       return "send evaluation";
   }

@@ -36,7 +36,7 @@ absl::Status CheckRoute(const TransferRoute& route) {
 }  // namespace
 
 absl::StatusOr<TransferPlan> TransferPlan::Create(
-    std::vector<TransferRoute> routes, int micro_batches) {
+    std::vector<TransferRoute> routes, int64_t micro_batches) {
   TransferPlan plan;
   TRIBUTARY_RETURN_IF_ERROR(Between("transfer plan: routes",
                                     static_cast<int64_t>(routes.size()), 0,
@@ -68,7 +68,7 @@ absl::StatusOr<TransferPlan> TransferPlan::Create(
     }
   }
   plan.routes_ = std::move(routes);
-  plan.micro_batches_ = micro_batches;
+  plan.micro_batches_ = static_cast<int>(micro_batches);
   plan.signature_ = Sha256Hex(text);
   return plan;
 }

@@ -36,7 +36,7 @@ class TransferPlan {
   // InvalidArgument if two routes have the same boundary and kind, a field of a
   // route is out of range, or a connection would need more than 64 TiB.
   static absl::StatusOr<TransferPlan> Create(std::vector<TransferRoute> routes,
-                                             int micro_batches);
+                                             int64_t micro_batches);
 
   const std::vector<TransferRoute>& routes() const { return routes_; }
   int micro_batches() const { return micro_batches_; }

@@ -128,6 +128,27 @@ TEST(PipelinePlanTest, PartsOfGradientsPassTheLink) {
   }
 }
 
+// Weights and gradients pass the link to the server once in four steps, and
+// what stages share, in every step.
+TEST(PipelinePlanTest, LocalStepsUseTheLinkOncePerRound) {
+  PipelineInputs inputs = TwoStages(PipelineSchedule::kZeroBubble, 8);
+  inputs.exchange.bandwidth = 1e8;
+  const PlannedPipeline each = Row(inputs, "one_server");
+  inputs.exchange.job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(4);
+  const PlannedPipeline local = Row(inputs, "one_server");
+  EXPECT_NEAR(local.link_seconds, each.link_seconds / 4, 1e-9);
+  EXPECT_NEAR(local.pass_seconds, each.pass_seconds / 4, 1e-9);
+  EXPECT_EQ(local.pipeline_seconds, each.pipeline_seconds);
+  EXPECT_LT(local.step_seconds, each.step_seconds);
+  EXPECT_GT(local.step_seconds, local.pipeline_seconds);
+  inputs.split.parts.push_back({1, 0, {{0, 500000}}});
+  EXPECT_GT(Row(inputs, "one_server").pipeline_seconds, 8 * 20e-3);
+}
+
 TEST(PipelinePlanTest, TheServersLinkCarriesAllReplicas) {
   PipelineInputs inputs = TwoStages(PipelineSchedule::kZeroBubble, 8);
   inputs.exchange.bandwidth = 1.25e9;
