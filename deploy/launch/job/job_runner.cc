@@ -224,9 +224,9 @@ void JobRunner::HandleExit(const ProcessExit& exit) {
 
 void JobRunner::HandleServerExit(const ProcessExit& exit) {
   if (exit.succeeded()) {
-    if (!options_.server_0_decides || exit.process == members_.server_0()) {
-      ++servers_done_;
-    }
+    const bool decides = exit.process == members_.server_0();
+    if (decides) job_done_ = true;
+    if (!options_.server_0_decides || decides) ++servers_done_;
   } else if (!exit.stopped() || !Restart(exit)) {
     Fail(exit, "");
   }
@@ -317,8 +317,7 @@ void JobRunner::Tick() {
 }
 
 bool JobRunner::Finished() const {
-  return servers_done_ == (options_.server_0_decides ? 1 : options_.servers) ||
-         processes_.running_count() == 0;
+  return job_done_ || processes_.running_count() == 0;
 }
 
 void JobRunner::EndProcesses() {

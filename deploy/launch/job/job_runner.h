@@ -58,10 +58,10 @@ struct JobRunnerOptions {
   // Maximum number of restarts of all processes of the job together; see
   // JobRunner.
   int max_restarts = 0;
-  // True if the job has succeeded as soon as server 0 has, and if server 0 is
-  // the first process to be stopped after a failure, too: threads cannot be
-  // killed, and server 0 would wait for the other servers. Otherwise every
-  // server must succeed.
+  // True if the end of another server says nothing about the job, and if server
+  // 0 is the first process to be stopped after a failure: threads cannot be
+  // killed, and server 0 would wait for the other servers. The job has
+  // succeeded as soon as server 0 has.
   bool server_0_decides = false;
 
   // Time, from the start of the job, within which server 0 must report its
@@ -213,6 +213,8 @@ class JobRunner {
   JobMessages messages_;
   JobMembers members_;
   int servers_done_ = 0;
+  // Server 0 has succeeded. It awaits what the job needs of the others.
+  bool job_done_ = false;
   // Workers that have exited with 0, and when.
   std::vector<std::pair<ProcessExit, absl::Time>> early_ends_;
   // Set as soon as it is decided how the job ends.

@@ -108,6 +108,17 @@ TEST_F(JobRunnerEndTest, AWorkerThatEndsInTheMiddleIsRestarted) {
   EXPECT_THAT(messages_, ElementsAre(HasSubstr("worker-0 exited with code 0")));
 }
 
+TEST_F(JobRunnerEndTest, AServerThatIsRestartedAtTheEndIsNotWaitedFor) {
+  options_.servers = 2;
+  options_.max_restarts = 1;
+  servers_[0] = "while [ ! -e $DIR/again ]; do sleep 0.01; done";
+  servers_[1] =
+      "if [ ! -e $DIR/killed ]; then touch $DIR/killed; kill -9 $$; fi; "
+      "touch $DIR/again; while :; do sleep 0.01; done";
+  ExpectSuccess();
+  EXPECT_THAT(messages_, ElementsAre(HasSubstr("restart 1 of 1")));
+}
+
 TEST_F(JobRunnerEndTest, SuspendedProcessesEndLikeAllOthers) {
   options_.stop_timeout = options_.silence_timeout = absl::Minutes(2);
   servers_[0] =

@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(JobRunnerTest, IsDoneWhenAllServersAre) {
+TEST_F(JobRunnerTest, IsDoneWhenServer0Is) {
   options_.servers = 2;
   workers_[1] = absl::StrCat("touch $DIR/done");
   ExpectSuccess();
