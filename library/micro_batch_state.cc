@@ -4,9 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/numerics/philox.h"
 #include "worker/nn/step_observer.h"
+#include "worker/sparse/row_lookups.h"
 
 namespace tributary {
 namespace {
@@ -34,6 +36,48 @@ size_t LargestSize(const ArenaLayout& layout) {
 bool Exists(int parameter, const ArenaLayout& layout) {
   return parameter >= 0 &&
          parameter < static_cast<int>(layout.parameters().size());
+}
+
+// Writes the vectors of bags. Returns the number of the look-up. Sets
+// `*refused` to the error of the program, if there is one. Otherwise, returns
+// the error with which the rows did not arrive.
+absl::StatusOr<int> LookUpRows(const Work& work, int feature, const Bags& bags,
+                               absl::Span<float> vectors,
+                               absl::Status* refused) {
+  RowLookups* const lookups = work.batch->lookups;
+  if (lookups == nullptr) {
+    *refused = absl::FailedPreconditionError(
+        "LookUp was called, but the job has no tables; declare them in sparse");
+    return *refused;
+  }
+  const RowLookups::Bags feature_bags = {feature, bags.keys, bags.ends};
+  const absl::StatusOr<int64_t> elements = lookups->Elements(feature_bags);
+  if (!elements.ok()) {
+    *refused = elements.status();
+  } else if (static_cast<int64_t>(vectors.size()) != *elements) {
+    *refused = absl::InvalidArgumentError(
+        absl::StrCat("LookUp was called with room for ", vectors.size(),
+                     " elements of vectors, expected ", *elements));
+  }
+  if (!refused->ok()) return *refused;
+  return lookups->LookUp(feature_bags, vectors.data());
+}
+
+// Returns true if all gradients are finite. `device` has them if it is not
+// null.
+bool AreFinite(const float* gradients, int64_t elements, Device* device) {
+  std::vector<float> copy;
+  if (device != nullptr) {
+    copy.resize(elements);
+    // The trainer reports an error of the device.
+    if (!device->CopyToHost(copy.data(), gradients, elements * sizeof(float))
+             .ok()) {
+      return false;
+    }
+    gradients = copy.data();
+  }
+  return std::all_of(gradients, gradients + elements,
+                     [](float value) { return std::isfinite(value); });
 }
 
 void Zero(float* begin, float* end, Device* device) {
@@ -134,6 +178,34 @@ absl::Span<float> MicroBatchState::gradient(int parameter) {
           size_t(place(parameter).size)};
 }
 
+int MicroBatchState::LookUp(int feature, const Bags& bags,
+                            absl::Span<float> vectors) {
+  std::fill(vectors.begin(), vectors.end(), 0.0f);
+  if (!Open("LookUp") || aborted_) return 0;
+  absl::Status refused;
+  const absl::StatusOr<int> look_up =
+      LookUpRows(*work_, feature, bags, vectors, &refused);
+  if (look_up.ok()) return *look_up;
+  if (refused.ok()) {
+    aborted_ = true;
+    rows_status_ = look_up.status();
+  } else {
+    Refuse(refused.message());
+  }
+  return 0;
+}
+
+void MicroBatchState::AddGradient(int look_up,
+                                  absl::Span<const float> gradient) {
+  if (!Open("AddGradient") || aborted_) return;
+  RowLookups* const lookups = work_->batch->lookups;
+  const absl::Status added =
+      lookups == nullptr
+          ? absl::FailedPreconditionError("AddGradient needs a job with tables")
+          : lookups->AddGradients(look_up, gradient);
+  if (!added.ok()) Refuse(added.message());
+}
+
 void MicroBatchState::SetSampleCount(int64_t count) {
   if (!Open("SetSampleCount")) return;
   if (backward_) {
@@ -206,24 +278,6 @@ void MicroBatchState::Add(int parameter, absl::Span<const float> values) {
   Ready(parameter);
 }
 
-bool MicroBatchState::GradientsAreFinite() const {
-  const int64_t elements = layout_->arena_elements();
-  const float* gradients = work_->gradients->data();
-  std::vector<float> copy;
-  if (on_gpu_) {
-    copy.resize(elements);
-    // The trainer reports an error of the device.
-    if (!work_->device
-             ->CopyToHost(copy.data(), gradients, elements * sizeof(float))
-             .ok()) {
-      return false;
-    }
-    gradients = copy.data();
-  }
-  return std::all_of(gradients, gradients + elements,
-                     [](float value) { return std::isfinite(value); });
-}
-
 void MicroBatchState::Finish(std::optional<double> loss_sum) {
   if (work_ == nullptr) Refuse("Finish was called twice");
   if (work_ == nullptr) return;
@@ -234,29 +288,30 @@ void MicroBatchState::Finish(std::optional<double> loss_sum) {
         " has no gradient; call Ready or Add for every parameter, also if its "
         "gradient is zero, before Finish"));
   } else if (std::isnan(loss_sum.value_or(0)) && !aborted_ &&
-             GradientsAreFinite()) {
+             AreFinite(work_->gradients->data(), layout_->arena_elements(),
+                       work_->device)) {
     Refuse("the loss is NaN, although all gradients are finite");
   }
   work_->result.loss = loss_sum.value_or(0);
   work_->result.has_loss = loss_sum.has_value();
-  End(aborted_ ? absl::AbortedError("the micro-batch was given up") : status_);
+  End();
 }
 
 void MicroBatchState::Leave() {
   if (work_ == nullptr) return;
-  if (aborted_) {
-    End(absl::AbortedError("the micro-batch was given up"));
-    return;
+  if (!aborted_) {
+    Refuse(
+        "it was not finished; call Finish with the sum of its losses before "
+        "continuing");
   }
-  Refuse(
-      "it was not finished; call Finish with the sum of its losses before "
-      "continuing");
-  End(status_);
+  End();
 }
 
-void MicroBatchState::End(const absl::Status& status) {
+void MicroBatchState::End() {
   work_ = nullptr;
-  done_(status_.ok() ? status : status_);
+  if (!status_.ok() || !aborted_) return done_(status_);
+  done_(rows_status_.ok() ? absl::AbortedError("the micro-batch was given up")
+                          : rows_status_);
 }
 
 PieceState::PieceState(Work* work, const ArenaLayout* layout,
@@ -289,6 +344,21 @@ absl::Span<const float> PieceState::weights(int parameter) {
   return {zeros_.data(), size_t(at.size)};
 }
 
+void PieceState::LookUp(int feature, const Bags& bags,
+                        absl::Span<float> vectors) {
+  std::fill(vectors.begin(), vectors.end(), 0.0f);
+  if (work_ == nullptr) Refuse("LookUp was called after Report");
+  if (!status_.ok() || !rows_status_.ok()) return;
+  absl::Status refused;
+  const absl::StatusOr<int> look_up =
+      LookUpRows(*work_, feature, bags, vectors, &refused);
+  if (!refused.ok()) {
+    Refuse(refused.message());
+  } else {
+    rows_status_ = look_up.status();
+  }
+}
+
 void PieceState::AddMetric(const std::string& name, double sum, double count) {
   if (work_ == nullptr) Refuse("AddMetric was called after Report");
   metrics_.push_back({name, sum, count});
@@ -304,7 +374,7 @@ void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
   work_->result = {loss_sum, correct, count, /*has_loss=*/true,
                    std::move(metrics_)};
   work_ = nullptr;
-  done_(status_);
+  done_(status_.ok() ? rows_status_ : status_);
 }
 
 void PieceState::Leave() {

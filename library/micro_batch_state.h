@@ -45,6 +45,8 @@ class MicroBatchState {
   void* gpu_stream() const { return gpu_stream_; }
   void SetSampleCount(int64_t count);
   void SetLearningRate(double rate);
+  int LookUp(int feature, const Bags& bags, absl::Span<float> vectors);
+  void AddGradient(int look_up, absl::Span<const float> gradient);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
   void Finish(std::optional<double> loss_sum);
@@ -72,9 +74,8 @@ class MicroBatchState {
   // passed on.
   void BeginBackward();
   // Ends the micro-batch and calls done_, with the first error if there is one,
-  // and otherwise with `status`.
-  void End(const absl::Status& status);
-  bool GradientsAreFinite() const;
+  // and otherwise with the reason if it was given up.
+  void End();
   // Returns memory of this object with the size of the parameter, or an empty
   // span if the arenas are in the memory of a GPU.
   absl::Span<float> Spare(int parameter);
@@ -95,6 +96,8 @@ class MicroBatchState {
 
   absl::Status status_;
   bool aborted_ = false;
+  // Why rows did not arrive, if that is the reason why aborted_ is true.
+  absl::Status rows_status_;
   bool backward_ = false;  // True once Ready or Add was called.
   // Argument of SetSampleCount; -1 if it was not called.
   int64_t sample_count_ = -1;
@@ -120,6 +123,7 @@ class PieceState {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   absl::Span<const float> weights(int parameter);
+  void LookUp(int feature, const Bags& bags, absl::Span<float> vectors);
   void AddMetric(const std::string& name, double sum, double count);
   void Report(double loss_sum, int64_t correct, int64_t count);
 
@@ -136,6 +140,7 @@ class PieceState {
   const int64_t end_;
   const bool on_gpu_;
   absl::Status status_;
+  absl::Status rows_status_;  // Why rows did not arrive.
   std::vector<LossSums::Metric> metrics_;
   std::vector<float> zeros_;
 };

@@ -15,12 +15,6 @@ absl::StatusOr<LossSums> ProgramModel::ForwardBackward(
     const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
     const WeightsView& weights, GradientSink* gradients,
     StepObserver* observer) {
-  if (!batch.feature_keys.empty() || !batch.vectors.empty()) {
-    return absl::UnimplementedError(
-        "sparse: models that a program computes do not read tables yet; use "
-        "one "
-        "of the built-in models or a network of layers");
-  }
   if (batch.samples == 0) {
     const int64_t elements = declared_->layout().arena_elements();
     if (!weights.Await(0, elements)) {

@@ -15,6 +15,7 @@
 #include "deploy/launch/train/inference.h"
 #include "deploy/launch/train/loaded_model.h"
 #include "deploy/launch/train/run_folder.h"
+#include "deploy/launch/train/trained_tables.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_set.h"
 #include "worker/device/factory/device_factory.h"
@@ -26,6 +27,32 @@ namespace {
 // Number of samples that Predict computes at a time. Models keep all
 // activations of a batch.
 constexpr int64_t kMostSamples = 64;
+
+// Returns the keys of the samples [begin, begin + count).
+absl::StatusOr<FeatureKeys> KeysOfSamples(const FeatureKeys& keys,
+                                          int64_t begin, int64_t count,
+                                          int64_t samples) {
+  if (static_cast<int64_t>(keys.ends.size()) != samples ||
+      !std::is_sorted(keys.ends.begin(), keys.ends.end()) ||
+      (samples > 0 &&
+       (keys.ends.front() < 0 ||
+        keys.ends.back() != static_cast<int64_t>(keys.keys.size())))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TrainedModel::Predict: a feature has ", keys.keys.size(),
+                     " keys for ", keys.ends.size(),
+                     " samples; ends must ascend to the number of keys, and "
+                     "there are ",
+                     samples, " samples"));
+  }
+  const int64_t first = begin == 0 ? 0 : keys.ends[begin - 1];
+  FeatureKeys part;
+  part.keys.assign(keys.keys.begin() + first,
+                   keys.keys.begin() + keys.ends[begin + count - 1]);
+  for (int64_t i = begin; i < begin + count; ++i) {
+    part.ends.push_back(keys.ends[i] - first);
+  }
+  return part;
+}
 
 }  // namespace
 
@@ -44,6 +71,13 @@ struct TrainedModel::State {
     return options.average ? FinalWeights::kAverage : FinalWeights::kLast;
   }
 
+  // Reads the tables, unless there are none or they have been read.
+  absl::Status LoadTables() {
+    if (tables != nullptr) return absl::OkStatus();
+    TRIBUTARY_ASSIGN_OR_RETURN(tables, TrainedTables::Load(job, run.path()));
+    return absl::OkStatus();
+  }
+
   const RunFolder run;
   const Options options;
   const TrainingSources sources;
@@ -52,6 +86,7 @@ struct TrainedModel::State {
   DataInfo info;
   std::string weights;                // The path of the weights.
   std::vector<LoadedModel> instance;  // One element.
+  std::unique_ptr<TrainedTables> tables;
 };
 
 TrainedModel::TrainedModel(std::unique_ptr<State> state)
@@ -108,17 +143,33 @@ absl::StatusOr<TrainedModel::Evaluation> TrainedModel::Evaluate() const {
 
 absl::StatusOr<TrainedModel::Outputs> TrainedModel::Predict(
     absl::Span<const float> features) const {
+  return Predict(features, {});
+}
+
+absl::StatusOr<TrainedModel::Outputs> TrainedModel::Predict(
+    absl::Span<const float> features,
+    const std::vector<FeatureKeys>& keys) const {
   const DataInfo& info = state_->info;
   if (info.kind != DataInfo::Kind::kRows &&
       info.kind != DataInfo::Kind::kImages) {
     return absl::UnimplementedError(
         "TrainedModel::Predict: the model's inputs are not numbers");
   }
+  if (keys.size() != info.vector_dims.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TrainedModel::Predict: got the keys of ", keys.size(),
+                     " features, expected those of ", info.vector_dims.size(),
+                     ", the features of sparse in the job"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(state_->LoadTables());
   const int64_t width =
       std::accumulate(info.sample_shape.begin(), info.sample_shape.end(),
                       int64_t{1}, std::multiplies<int64_t>());
   const auto size = static_cast<int64_t>(features.size());
-  if (size % width != 0) {
+  const int64_t samples = width > 0      ? size / width
+                          : keys.empty() ? 0
+                                         : keys[0].ends.size();
+  if (size != samples * width) {
     return absl::InvalidArgumentError(
         absl::StrCat("TrainedModel::Predict: got ", size,
                      " features, expected a multiple of ", width,
@@ -127,7 +178,7 @@ absl::StatusOr<TrainedModel::Outputs> TrainedModel::Predict(
   const LoadedModel& model = state_->instance[0];
   Outputs outputs;
   outputs.classes = model.classes();
-  outputs.samples = size / width;
+  outputs.samples = samples;
   outputs.per_sample = model.outputs();
   outputs.values.resize(
       static_cast<size_t>(outputs.samples * outputs.per_sample));
@@ -136,6 +187,14 @@ absl::StatusOr<TrainedModel::Outputs> TrainedModel::Predict(
     batch.samples = std::min(kMostSamples, outputs.samples - begin);
     const auto first = features.begin() + begin * width;
     batch.features.assign(first, first + batch.samples * width);
+    for (const FeatureKeys& of_feature : keys) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          batch.feature_keys.emplace_back(),
+          KeysOfSamples(of_feature, begin, batch.samples, samples));
+    }
+    if (state_->tables != nullptr) {
+      TRIBUTARY_RETURN_IF_ERROR(state_->tables->SetVectors(&batch));
+    }
     TRIBUTARY_RETURN_IF_ERROR(model.Predict(
         batch, outputs.values.data() + begin * outputs.per_sample));
   }

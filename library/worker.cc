@@ -19,6 +19,7 @@
 #include "deploy/flags/security_flags.h"
 #include "library/micro_batch_state.h"
 #include "library/worker_session.h"
+#include "worker/data/formats/feature_hash.h"
 
 namespace tributary {
 namespace {
@@ -59,6 +60,10 @@ uint32_t Random::Bits() {
 
 float Random::Uniform() { return UniformFloat(Bits()); }
 
+uint64_t KeyOf(const std::string& name, const std::string& text) {
+  return FeatureHash(name).Key(text);
+}
+
 int64_t MicroBatch::step() const { return state_->step(); }
 int MicroBatch::number() const { return state_->number(); }
 int64_t MicroBatch::epoch() const { return state_->epoch(); }
@@ -81,6 +86,13 @@ void MicroBatch::Ready(int parameter) { state_->Ready(parameter); }
 void MicroBatch::Add(int parameter, absl::Span<const float> values) {
   state_->Add(parameter, values);
 }
+int MicroBatch::LookUp(int feature, const Bags& bags,
+                       absl::Span<float> vectors) {
+  return state_->LookUp(feature, bags, vectors);
+}
+void MicroBatch::AddGradient(int look_up, absl::Span<const float> gradient) {
+  state_->AddGradient(look_up, gradient);
+}
 void MicroBatch::Finish(std::optional<double> loss_sum) {
   state_->Finish(loss_sum);
 }
@@ -90,6 +102,10 @@ int64_t EvaluationPiece::begin() const { return state_->begin(); }
 int64_t EvaluationPiece::end() const { return state_->end(); }
 absl::Span<const float> EvaluationPiece::weights(int parameter) {
   return state_->weights(parameter);
+}
+void EvaluationPiece::LookUp(int feature, const Bags& bags,
+                             absl::Span<float> vectors) {
+  state_->LookUp(feature, bags, vectors);
 }
 void EvaluationPiece::AddMetric(const std::string& name, double sum,
                                 double count) {
@@ -175,6 +191,12 @@ void Worker::SetUntrained(
 absl::Status Worker::EndJob() { return session_->EndJob(); }
 int Worker::rank() const { return session_->rank(); }
 int Worker::workers() const { return session_->workers(); }
+void Worker::Announce(
+    int64_t step, int micro_batch,
+    const std::vector<std::pair<int, absl::Span<const uint64_t>>>&
+        feature_keys) {
+  session_->Announce(step, micro_batch, feature_keys);
+}
 Step* Worker::NextStep() { return session_->NextStep(); }
 absl::Status Worker::status() const { return session_->status(); }
 void Worker::Stop() { session_->Stop(); }

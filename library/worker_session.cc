@@ -14,6 +14,7 @@
 #include "worker/data/index_data_set.h"
 #include "worker/data/open_data_set.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/sparse/feature_rows.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -38,6 +39,27 @@ std::shared_ptr<void> HiddenFromChildren(void* memory, size_t bytes,
       });
 }
 
+FeatureInfo::Pooling PoolingOf(SparseFeatureSpec::Pooling pooling) {
+  switch (pooling) {
+    case SparseFeatureSpec::MEAN:
+      return FeatureInfo::Pooling::kMean;
+    case SparseFeatureSpec::NONE:
+      return FeatureInfo::Pooling::kNone;
+    default:
+      return FeatureInfo::Pooling::kSum;
+  }
+}
+
+std::vector<FeatureInfo> FeaturesOf(const JobSpec& job) {
+  std::vector<FeatureInfo> features;
+  const FeatureRows rows(job.sparse());
+  for (const FeatureRows::Feature& feature : rows.features()) {
+    features.push_back({feature.name, job.sparse().table(feature.table).name(),
+                        feature.dim, PoolingOf(feature.pooling)});
+  }
+  return features;
+}
+
 JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   JobInfo info;
   info.name = job.name();
@@ -53,6 +75,7 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   info.micro_batches = static_cast<int>(job.batch().micro_batches());
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
+  info.features = FeaturesOf(job);
   // It can fail only for messages of types that a job does not contain.
   (void)google::protobuf::util::MessageToJsonString(job, &info.spec, options);
   return info;
@@ -137,6 +160,7 @@ TrainingSources WorkerSession::Sources() {
   };
   sources.build_graph = nullptr;
   sources.queues_micro_batches = true;
+  sources.announced_rows = announced_rows_;
   sources.pin = [this](void* memory, size_t bytes) {
     return Pin(memory, bytes);
   };
@@ -328,6 +352,17 @@ absl::Span<const float> WorkerSession::LastWeights(int parameter) const {
 absl::Status WorkerSession::status() const {
   const absl::Status end = handover_.end();
   return end.ok() ? error_ : end;
+}
+
+void WorkerSession::Announce(
+    int64_t step, int micro_batch,
+    const std::vector<std::pair<int, absl::Span<const uint64_t>>>&
+        feature_keys) {
+  std::vector<AnnouncedKeys> keys;
+  for (const auto& [feature, of_feature] : feature_keys) {
+    keys.push_back({feature, of_feature});
+  }
+  announced_rows_->Announce(step, micro_batch, keys);
 }
 
 Step* WorkerSession::NextStep() {

@@ -26,6 +26,7 @@
 #include "tributary/worker.h"
 #include "worker/device/device.h"
 #include "worker/process/worker_process.h"
+#include "worker/sparse/announced_rows.h"
 
 namespace tributary {
 
@@ -64,6 +65,9 @@ class WorkerSession {
   absl::Status EndJob();
   int rank() const { return rank_; }
   int workers() const { return workers_; }
+  void Announce(int64_t step, int micro_batch,
+                const std::vector<std::pair<int, absl::Span<const uint64_t>>>&
+                    feature_keys);
   Step* NextStep();
   int64_t step_number() const { return step_number_; }
   MicroBatch* NextMicroBatch();
@@ -113,6 +117,8 @@ class WorkerSession {
   std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;
+  const std::shared_ptr<AnnouncedRows> announced_rows_ =
+      std::make_shared<AnnouncedRows>();
   // Set by the threads of RunWorker.
   std::atomic<int> rank_ = 0;
   std::atomic<int> workers_ = 1;

@@ -12,6 +12,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"
+#include "common/plan/row_memory.h"
 #include "common/text/counted.h"
 
 namespace tributary {
@@ -63,6 +64,7 @@ MemoryAccount ServerMemory(const ServerLoad& load) {
       weights * (1 + SlotsOf(JobOfRounds(load.job).optimizer()));
   MemoryAccount account;
   account.set_program(kProgramBytes);
+  account.set_rows(load.row_bytes);
   account.set_copies(state);
   if (!traits.servers_update) {
     // What the workers have sent, the checkpoint and the final model.
@@ -108,6 +110,11 @@ MemoryAccount WorkerMemory(const WorkerLoad& load) {
     gradients += load.threads * weights;
   }
   account.set_gradients(gradients);
+  if (load.job.has_sparse()) {
+    account.set_rows(WorkerRowBytes(
+        load.job, load.micro_batches,
+        GradientArenas(load.micro_batches, load.threads), load.threads));
+  }
   if (!traits.servers_update) {
     const int parts = traits.workers_shard_optimizer ? load.workers : 1;
     account.set_weights(2 * weights);
@@ -134,6 +141,7 @@ std::vector<std::pair<const char*, int64_t>> MemoryParts(
           {"workspace", account.workspace()},
           {"data", account.data()},
           {"copies", account.copies()},
+          {"rows", account.rows()},
           {"program", account.program()}};
 }
 
@@ -151,6 +159,7 @@ void Add(const MemoryAccount& from, MemoryAccount* to) {
   to->set_workspace(to->workspace() + from.workspace());
   to->set_data(to->data() + from.data());
   to->set_copies(to->copies() + from.copies());
+  to->set_rows(to->rows() + from.rows());
   to->set_program(to->program() + from.program());
 }
 

@@ -22,6 +22,8 @@ struct ServerLoad {
   int workers = 1;
   // True if workers pass gradients in memory that they share with the server.
   bool shares_memory = true;
+  // Memory for the rows of tables; see row_memory.h.
+  int64_t row_bytes = 0;
 };
 
 // Returns the memory that a server needs at most, to within a few percent.

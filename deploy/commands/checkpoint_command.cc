@@ -367,8 +367,8 @@ int RunDiff(const std::vector<std::string>& arguments,
       "checkpoints of the same model, regardless of the numbers of servers and "
       "chunks. A and B "
       "are checkpoints, or runs, for their latest checkpoints. The folders "
-      "`best` and `final` of a run count as checkpoints; `final` has neither "
-      "optimizer state nor rows. Exits with 0 if "
+      "`best` and `final` of a run count as checkpoints; `final` has no "
+      "optimizer state of the weights. Exits with 0 if "
       "all bits are equal, with 1 if some differ or if only one has some "
       "state, and with 2 if they cannot be compared. The step numbers are not "
       "compared.",

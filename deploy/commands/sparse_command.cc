@@ -28,14 +28,17 @@ constexpr char kSparseHelp[] =
     "      Print the row of a text of a feature.\n"
     "  tributary sparse export runs/clicks --table users --output users\n"
     "      Write users/keys.npy and users/values.npy.\n"
+    "  tributary sparse diff runs/a runs/b\n"
+    "      Say whether two runs have the same rows.\n"
     "\n"
     "Usage: tributary sparse stats RUN [flags]\n"
     "       tributary sparse lookup RUN KEY|TEXT [flags]\n"
-    "       tributary sparse export RUN [flags]\n\n"
-    "RUN is a run's folder, for its newest checkpoint, or a checkpoint. "
-    "`tributary\ncheckpoint diff` compares the tables of two of them. "
-    "'tributary "
-    "sparse stats\n--help' lists the flags of stats.\n";
+    "       tributary sparse export RUN [flags]\n"
+    "       tributary sparse diff RUN RUN [flags]\n\n"
+    "RUN is a run's folder, for its final rows or, before its end, its newest\n"
+    "checkpoint, or a checkpoint. `tributary checkpoint diff` compares the "
+    "tables of\ntwo checkpoints. 'tributary sparse stats --help' lists the "
+    "flags of stats.\n";
 
 int RunStats(const std::vector<std::string>& arguments,
              const Environment& environment) {
@@ -163,6 +166,50 @@ int RunExport(const std::vector<std::string>& arguments,
   return kExitDone;
 }
 
+int RunDiff(const std::vector<std::string>& arguments,
+            const Environment& environment) {
+  std::string a, b;
+  bool json = false;
+  CommandLine line(
+      "sparse diff", "A B",
+      "Compares the rows of two runs or checkpoints of the same model: values, "
+      "state, and the steps of the last gradients. Exits with 0 if all are "
+      "equal, with 1 if some differ, and with 2 if they cannot be compared. "
+      "`tributary checkpoint diff` also compares the weights.",
+      {{"sparse diff runs/a runs/b", "Compare the rows of two runs."}});
+  line.SetOperand(/*required=*/true, &a);
+  line.SetOperand(/*required=*/true, &b);
+  line.AddSwitch("json", "Print one JSON object.", &json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::StatusOr<std::vector<TableDiff>> tables = DiffTables(a, b);
+  // As with `diff` and `cmp`, 1 means that the inputs differ.
+  if (!tables.ok()) return ReportError(tables.status(), kExitUsage);
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  bool equal = true;
+  for (const TableDiff& table : *tables) {
+    equal = equal && table.equal();
+    if (json) {
+      all.push_back({{"table", table.name},
+                     {"rows", table.rows},
+                     {"only_in_a", table.only_in_a},
+                     {"only_in_b", table.only_in_b},
+                     {"differing", table.differing}});
+    } else if (table.equal()) {
+      absl::PrintF("%s: %d rows, equal\n", table.name, table.rows);
+    } else {
+      absl::PrintF(
+          "%s: %d rows, of which %d differ, %d are in the first only, and %d "
+          "in the second only\n",
+          table.name, table.rows, table.differing, table.only_in_a,
+          table.only_in_b);
+    }
+  }
+  if (json) std::printf("%s\n", all.dump().c_str());
+  return equal ? kExitDone : kExitFailed;
+}
+
 }  // namespace
 
 int RunSparseCommand(const std::vector<std::string>& arguments,
@@ -177,11 +224,12 @@ int RunSparseCommand(const std::vector<std::string>& arguments,
   if (what == "stats") return RunStats(rest, environment);
   if (what == "lookup") return RunLookup(rest, environment);
   if (what == "export") return RunExport(rest, environment);
+  if (what == "diff") return RunDiff(rest, environment);
   return ReportError(absl::InvalidArgumentError(
       absl::StrCat(what.empty() ? "sparse: missing action"
                                 : absl::StrCat("unknown action ", what),
-                   " (expected 'sparse stats', 'lookup' or 'export')",
-                   DidYouMean(what, {"stats", "lookup", "export"}))));
+                   " (expected 'sparse stats', 'lookup', 'export' or 'diff')",
+                   DidYouMean(what, {"stats", "lookup", "export", "diff"}))));
 }
 
 }  // namespace tributary

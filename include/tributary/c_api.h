@@ -108,6 +108,33 @@ typedef struct tributary_untrained {
   size_t bytes;
 } tributary_untrained;
 
+/* Values of tributary_feature.pooling. They equal the values of
+ * SparseFeatureSpec.Pooling in proto/job.proto. */
+enum {
+  TRIBUTARY_POOLING_SUM = 1,
+  TRIBUTARY_POOLING_MEAN = 2,
+  TRIBUTARY_POOLING_NONE = 3
+};
+
+/* The fields of tributary::FeatureInfo. The strings are valid as long as the
+ * worker. */
+typedef struct tributary_feature {
+  const char* name;
+  const char* table;
+  int64_t dim;
+  int32_t pooling;
+} tributary_feature;
+
+/* The keys of a feature. For an announcement, `ends` and `bags` are not used;
+ * otherwise they are those of a tributary::Bags. */
+typedef struct tributary_keys {
+  int32_t feature;
+  const uint64_t* keys;
+  size_t key_count;
+  const int64_t* ends;
+  size_t bags;
+} tributary_keys;
+
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`
  * indexes of samples, and is valid as long as the micro-batch. `random_seed` is
  * a number that depends only on the job's seed, `step` and `number`. */
@@ -208,6 +235,16 @@ void tributary_worker_add_untrained(tributary_worker* worker,
 /* Calls Worker::EndJob. Returns 0 or the code of the error. */
 int32_t tributary_worker_end_job(tributary_worker* worker,
                                  tributary_error* error);
+/* Returns the number of features of the job's field `sparse`, and sets
+ * `*feature` to feature number `number`, from 0, if `feature` is not null. */
+size_t tributary_worker_features(const tributary_worker* worker, size_t number,
+                                 tributary_feature* feature);
+/* Calls KeyOf. `text` points to `bytes` bytes of any value. */
+uint64_t tributary_key_of(const char* name, const char* text, size_t bytes);
+/* Calls Worker::Announce with the keys of `count` features. */
+void tributary_worker_announce(tributary_worker* worker, int64_t step,
+                               int32_t micro_batch, const tributary_keys* keys,
+                               size_t count);
 /* Calls Worker::NextStep. Returns null when the job has ended for this
  * worker. */
 tributary_step* tributary_worker_next_step(tributary_worker* worker);
@@ -239,6 +276,16 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
 /* Returns MicroBatch::gpu_stream. */
 void* tributary_micro_batch_gpu_stream(
     const tributary_micro_batch* micro_batch);
+/* Calls MicroBatch::LookUp. Writes the vectors, [bags, dim] floats, to
+ * `vectors`. Sets `*given_up` to 1 if the micro-batch has been given up, and
+ * otherwise to 0. Returns the number of the look-up. */
+int32_t tributary_micro_batch_look_up(tributary_micro_batch* micro_batch,
+                                      const tributary_keys* keys,
+                                      float* vectors, int32_t* given_up);
+/* Calls MicroBatch::AddGradient with `elements` floats. */
+void tributary_micro_batch_add_gradient(tributary_micro_batch* micro_batch,
+                                        int32_t look_up, const float* gradient,
+                                        size_t elements);
 /* These functions call MicroBatch::SetSampleCount,
  * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish; the
  * last one does so without a loss. */
@@ -256,6 +303,9 @@ void tributary_micro_batch_finish_without_loss(
 /* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
+/* Calls EvaluationPiece::LookUp. See tributary_micro_batch_look_up. */
+void tributary_piece_look_up(tributary_piece* piece, const tributary_keys* keys,
+                             float* vectors);
 /* These functions call EvaluationPiece::AddMetric and
  * EvaluationPiece::Report. */
 void tributary_piece_add_metric(tributary_piece* piece, const char* name,

@@ -87,6 +87,13 @@ class TrainedModel {
   // of features is not a multiple of a sample's, and Unimplemented if the data
   // are texts.
   absl::StatusOr<Outputs> Predict(absl::Span<const float> features) const;
+  // The same for a model that reads tables: `keys` are those of each feature of
+  // the job's field `sparse`, in its order (see KeyOf in tributary/worker.h).
+  // The first call reads all rows of the run into memory. Also returns
+  // InvalidArgument if the keys do not fit, NotFound if the rows are not in the
+  // run, and DataLoss if they are damaged.
+  absl::StatusOr<Outputs> Predict(absl::Span<const float> features,
+                                  const std::vector<FeatureKeys>& keys) const;
 
   // Computes the outputs for the job's held-out samples. Returns
   // FailedPrecondition if there are none.

@@ -89,6 +89,30 @@ struct ParameterDeclaration {
   std::vector<std::string> aliases;
 };
 
+// A feature of the job's field `sparse`: keys whose rows are in a table on the
+// servers.
+struct FeatureInfo {
+  // How the rows of the keys of a bag become a vector. NONE: a bag has one key,
+  // whose row is the vector.
+  enum class Pooling { kSum, kMean, kNone };
+  std::string name;
+  std::string table;
+  int64_t dim = 0;  // Number of values of a row, and of a vector.
+  Pooling pooling = Pooling::kSum;
+};
+
+// Keys that belong to bags: those of bag b are [ends[b - 1], ends[b]) of
+// `keys`, where ends[-1] stands for 0. A bag usually belongs to a sample.
+struct Bags {
+  absl::Span<const uint64_t> keys;
+  absl::Span<const int64_t> ends;
+};
+
+// Returns the key that the feature `name` has for a text; built-in data sets
+// have the same. See "Keys" in proto/DATA.md. `name` is empty for features with
+// shared_keys.
+uint64_t KeyOf(const std::string& name, const std::string& text);
+
 // The properties of the job that a program needs before it declares its
 // parameters.
 struct JobInfo {
@@ -111,6 +135,9 @@ struct JobInfo {
   // The job (JobSpec in proto/job.proto, without default values) as JSON, with
   // the names of the .proto file.
   std::string spec;
+  // The features of the job's field `sparse`, in its order. Features are
+  // numbered from 0.
+  std::vector<FeatureInfo> features;
 };
 
 // One micro-batch: some samples, the weights, and memory for the gradients. The
@@ -166,6 +193,21 @@ class MicroBatch {
   // Copies `values`, which are in host memory, to gradient(parameter) and calls
   // Ready.
   void Add(int parameter, absl::Span<const float> values);
+  // Looks up rows of a feature's table: writes the vector of each bag, which
+  // follows from the rows of its keys (see FeatureInfo::Pooling), to `vectors`,
+  // [bags, dim], in host memory. The vector of a bag without keys is zero. A
+  // key without a row has the initial values of its row, and is not added to
+  // the table. Blocks until the rows have arrived; see Worker::Announce. If the
+  // micro-batch has been given up, writes zeros. Returns the number of the
+  // look-up, which AddGradient takes. Any number of look-ups may be made.
+  int LookUp(int feature, const Bags& bags, absl::Span<float> vectors);
+  // Adds to the gradient of the vectors of a look-up, [bags, dim], in host
+  // memory; it is zero initially. Rows whose gradient is not given are not
+  // updated. The gradients of a row are added in the order of the bags, for
+  // bags with the same number in the order of the features, and within a bag in
+  // the order of the keys, where the bags of all look-ups of a feature are
+  // counted one after another. Call it before Finish.
+  void AddGradient(int look_up, absl::Span<const float> gradient);
   // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples;
   // nullopt if the program does not know it: metrics then lack the step's loss.
   // All parameters must be ready.
@@ -193,6 +235,8 @@ class EvaluationPiece {
   int64_t begin() const;
   int64_t end() const;
   absl::Span<const float> weights(int parameter);
+  // Looks up rows of the version that is evaluated, as MicroBatch::LookUp does.
+  void LookUp(int feature, const Bags& bags, absl::Span<float> vectors);
   // Adds a further result of the evaluation, whose value is the sum of all
   // `sum`, in the order of the pieces, divided by the sum of all `count`. At
   // most 64 results, with different names: a letter or underscore, then
@@ -397,6 +441,15 @@ class Worker {
   // Returns the number of workers with which the job has begun. Others may have
   // joined or left.
   int workers() const;
+
+  // States which keys the program will probably look up in a micro-batch that
+  // it expects to compute in this step or in one of the next two: those of one
+  // micro-batch, by the numbers of the features. The worker requests their rows
+  // at once, and they arrive as soon as they have the values that the step
+  // reads. Has no influence on results. Does not block.
+  void Announce(int64_t step, int micro_batch,
+                const std::vector<std::pair<int, absl::Span<const uint64_t>>>&
+                    feature_keys);
 
   // Blocks until there is work and returns it. The result is valid until the
   // next call. Returns null when the job has ended for this worker; status()

@@ -124,6 +124,34 @@ tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
   return to;
 }
 
+int32_t PoolingOf(tributary::FeatureInfo::Pooling pooling) {
+  switch (pooling) {
+    case tributary::FeatureInfo::Pooling::kSum:
+      return TRIBUTARY_POOLING_SUM;
+    case tributary::FeatureInfo::Pooling::kMean:
+      return TRIBUTARY_POOLING_MEAN;
+    case tributary::FeatureInfo::Pooling::kNone:
+      return TRIBUTARY_POOLING_NONE;
+  }
+  return 0;
+}
+
+tributary::Bags BagsOf(const tributary_keys& keys) {
+  return {{keys.keys, keys.key_count}, {keys.ends, keys.bags}};
+}
+
+// Returns memory for the vectors of all bags. A feature that does not exist,
+// which the library refuses, has none.
+absl::Span<float> VectorsOf(const tributary_worker& worker,
+                            const tributary_keys& keys, float* vectors) {
+  const auto& features = worker.worker->job().features;
+  if (keys.feature < 0 ||
+      static_cast<size_t>(keys.feature) >= features.size()) {
+    return {};
+  }
+  return {vectors, keys.bags * static_cast<size_t>(features[keys.feature].dim)};
+}
+
 uint64_t RandomSeed(const tributary::MicroBatch& micro_batch) {
   tributary::Random random = micro_batch.random();
   const uint64_t high = random.Bits();
@@ -280,6 +308,31 @@ int32_t tributary_worker_end_job(tributary_worker* worker,
   return Report(worker->worker->EndJob(), error);
 }
 
+size_t tributary_worker_features(const tributary_worker* worker, size_t number,
+                                 tributary_feature* feature) {
+  const auto& features = worker->worker->job().features;
+  if (feature != nullptr && number < features.size()) {
+    const tributary::FeatureInfo& info = features[number];
+    *feature = {info.name.c_str(), info.table.c_str(), info.dim,
+                PoolingOf(info.pooling)};
+  }
+  return features.size();
+}
+
+uint64_t tributary_key_of(const char* name, const char* text, size_t bytes) {
+  return tributary::KeyOf(name, std::string(text, bytes));
+}
+
+void tributary_worker_announce(tributary_worker* worker, int64_t step,
+                               int32_t micro_batch, const tributary_keys* keys,
+                               size_t count) {
+  std::vector<std::pair<int, absl::Span<const uint64_t>>> features;
+  for (size_t i = 0; i < count; ++i) {
+    features.emplace_back(keys[i].feature, BagsOf(keys[i]).keys);
+  }
+  worker->worker->Announce(step, micro_batch, features);
+}
+
 tributary_step* tributary_worker_next_step(tributary_worker* worker) {
   worker->step = {worker, worker->worker->NextStep()};
   return worker->step.item == nullptr ? nullptr : &worker->step;
@@ -337,6 +390,22 @@ void* tributary_micro_batch_gpu_stream(
   return micro_batch->item->gpu_stream();
 }
 
+int32_t tributary_micro_batch_look_up(tributary_micro_batch* micro_batch,
+                                      const tributary_keys* keys,
+                                      float* vectors, int32_t* given_up) {
+  const int look_up = micro_batch->item->LookUp(
+      keys->feature, BagsOf(*keys),
+      VectorsOf(*micro_batch->worker, *keys, vectors));
+  *given_up = micro_batch->item->aborted() ? 1 : 0;
+  return look_up;
+}
+
+void tributary_micro_batch_add_gradient(tributary_micro_batch* micro_batch,
+                                        int32_t look_up, const float* gradient,
+                                        size_t elements) {
+  micro_batch->item->AddGradient(look_up, {gradient, elements});
+}
+
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count) {
   micro_batch->item->SetSampleCount(count);
@@ -366,6 +435,12 @@ void tributary_piece_weights(tributary_piece* piece, const float** weights) {
   for (int i = 0; i < piece->worker->parameters; ++i) {
     weights[i] = piece->item->weights(i).data();
   }
+}
+
+void tributary_piece_look_up(tributary_piece* piece, const tributary_keys* keys,
+                             float* vectors) {
+  piece->item->LookUp(keys->feature, BagsOf(*keys),
+                      VectorsOf(*piece->worker, *keys, vectors));
 }
 
 void tributary_piece_add_metric(tributary_piece* piece, const char* name,

@@ -35,6 +35,7 @@ In a notebook or a test, `train(..., in_process=True)` calls a function as worke
 The weights have the same bits for any number of workers, even if workers are killed.
 `connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
 `DistributedDataParallel` modules of PyTorch, `Optimizer` its use in an existing loop,
+`EmbeddingBag` and `Embedding` modules whose rows are in tables on the servers,
 `MicroBatchSampler` and `MicroBatchDataset` reading with DataLoader, and `train`,
 `load` and `read_metrics` the run. Without PyTorch, `Session.declare` and the arrays of
 `MicroBatch` serve any engine that can use NumPy arrays. The modules `tributary.lightning`,
@@ -47,6 +48,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._features import Feature, LookUp, keys_of
 from .alternating import Alternating
 from .errors import Error, JobFailed, Stopped
 from .items import EvaluationPiece, MicroBatch
@@ -56,18 +58,21 @@ from .session import Job, Parameter, Session, Step, connect
 
 if TYPE_CHECKING:
     from .distributed import DistributedDataParallel
+    from .embedding import Embedding, EmbeddingBag
     from .loading import EpochLoader, MicroBatchDataset, MicroBatchSampler
     from .optimizer import Optimizer
 
     __version__: str  # That of the native library.
 
-__all__ = ['Alternating', 'DistributedDataParallel', 'EpochLoader', 'Error',
-           'EvaluationPiece', 'Job', 'JobFailed', 'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler',
-           'Optimizer', 'Parameter', 'Session', 'Step', 'Stopped', '__version__',
-           'connect', 'launch', 'load', 'read_metrics', 'train']
+__all__ = ['Alternating', 'DistributedDataParallel', 'Embedding', 'EmbeddingBag', 'EpochLoader',
+           'Error', 'EvaluationPiece', 'Feature', 'Job', 'JobFailed', 'LookUp', 'MicroBatch',
+           'MicroBatchDataset', 'MicroBatchSampler', 'Optimizer', 'Parameter', 'Session',
+           'Step', 'Stopped', '__version__', 'connect', 'keys_of', 'launch', 'load',
+           'read_metrics', 'train']
 
 # The modules of the names that need PyTorch.
-_WITH_TORCH = {'DistributedDataParallel': 'distributed', 'EpochLoader': 'loading',
+_WITH_TORCH = {'DistributedDataParallel': 'distributed', 'Embedding': 'embedding',
+               'EmbeddingBag': 'embedding', 'EpochLoader': 'loading',
                'MicroBatchDataset': 'loading', 'MicroBatchSampler': 'loading',
                'Optimizer': 'optimizer'}
 

@@ -252,6 +252,7 @@ class ModuleWorker:
                         self._send_zeros(number)
                     else:
                         self._send(number, tensor.grad, samples * scale)
+                batch._send_row_gradients(samples * scale)
         batch.finish(None if loss is None else loss * samples)
 
     @contextlib.contextmanager
@@ -345,6 +346,7 @@ class ModuleWorker:
                 self._send_statistics(samples)
             for tensor in self._tensors:
                 tensor.grad = None
+            batch._row_gradients.clear()
             loss.backward(gradient=torch.full_like(loss, scale))
             with torch.no_grad():
                 for number in range(len(self._tensors)):

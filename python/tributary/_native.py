@@ -38,6 +38,16 @@ class UntrainedStruct(ctypes.Structure):
                 ('dimensions', c_int32), ('data', c_void_p), ('bytes', c_size_t)]
 
 
+class FeatureStruct(ctypes.Structure):
+    _fields_ = [('name', c_char_p), ('table', c_char_p), ('dim', c_int64),
+                ('pooling', c_int32)]
+
+
+class KeysStruct(ctypes.Structure):
+    _fields_ = [('feature', c_int32), ('keys', c_void_p), ('key_count', c_size_t),
+                ('ends', c_void_p), ('bags', c_size_t)]
+
+
 COLLECT_CALLBACK = CFUNCTYPE(None, c_void_p, c_int64)
 
 
@@ -105,6 +115,10 @@ _FUNCTIONS = {
     'worker_set_untrained': (None, [c_void_p, COLLECT_CALLBACK, c_void_p]),
     'worker_add_untrained': (None, [c_void_p, POINTER(UntrainedStruct)]),
     'worker_end_job': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
+    'worker_features': (c_size_t, [c_void_p, c_size_t, POINTER(FeatureStruct)]),
+    'key_of': (c_uint64, [c_char_p, c_char_p, c_size_t]),
+    'worker_announce': (None, [c_void_p, c_int64, c_int32, POINTER(KeysStruct),
+                               c_size_t]),
     'worker_next_step': (c_void_p, [c_void_p]),
     'worker_status': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'worker_stop': (None, [c_void_p]),
@@ -113,12 +127,16 @@ _FUNCTIONS = {
     'step_next_piece': (c_void_p, [c_void_p, POINTER(PieceStruct)]),
     'micro_batch_spans': (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
     'micro_batch_gpu_stream': (c_void_p, [c_void_p]),
+    'micro_batch_look_up': (c_int32, [c_void_p, POINTER(KeysStruct), c_void_p,
+                                      POINTER(c_int32)]),
+    'micro_batch_add_gradient': (None, [c_void_p, c_int32, c_void_p, c_size_t]),
     'micro_batch_set_sample_count': (None, [c_void_p, c_int64]),
     'micro_batch_set_learning_rate': (None, [c_void_p, c_double]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
     'micro_batch_finish_without_loss': (None, [c_void_p]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
+    'piece_look_up': (None, [c_void_p, POINTER(KeysStruct), c_void_p]),
     'piece_add_metric': (None, [c_void_p, c_char_p, c_double, c_double]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
     'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
@@ -173,6 +191,7 @@ def program() -> str:
 _CPLUSPLUS_NAMES = {
     'Ready or Add': 'ready', 'Ready': 'ready', 'Finish': 'finish', 'Report': 'report',
     'SetSampleCount': 'set_sample_count', 'Declare': 'declare',
+    'LookUp': 'look_up', 'AddGradient': 'add_gradient',
     'NextStep was called': 'the session was iterated', 'EndJob': 'end_job',
     'UseGpu': 'use_gpu',
     'PinForGpu': 'pin_for_gpu', 'step->evaluation_pieces()': 'step.evaluation',

@@ -8,7 +8,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence,
 
 import numpy as np
 
-from . import _native
+from . import _features, _native
 from .errors import Error
 
 if TYPE_CHECKING:
@@ -94,6 +94,25 @@ class _Item:
         return collate([dataset[int(index)] for index in self.indices])
 
 
+    def _look_up(self, feature: str, keys: Any, ends: Any,
+                 write: Callable[[Any, int], int]) -> _features.LookUp:
+        """Makes a look-up. `write` writes the vectors, and returns its number."""
+        self._open('look_up')
+        known = _features.named(self._session.features, feature)
+        array = _features.as_keys(keys, feature)
+        if ends is None:
+            ends = np.arange(1, len(array) + 1)
+        ends = np.ascontiguousarray(ends, np.int64)
+        if (np.diff(ends, prepend=0) < 0).any() or \
+                (ends[-1] if len(ends) else 0) != len(array):
+            raise Error(f'{self}: the ends of the bags of feature {feature!r} must ascend '
+                        f'to the number of keys, {len(array)}')
+        vectors = np.empty((len(ends), known.dim), np.float32)
+        number = write(ctypes.byref(_features.struct_of(known, array, ends)),
+                       vectors.ctypes.data)
+        return _features.LookUp(known, vectors, number)
+
+
 class MicroBatch(_Item):
     """Some samples, whose gradients this worker computes.
 
@@ -122,6 +141,8 @@ class MicroBatch(_Item):
         numbers = (ctypes.c_int64 * info.samples).from_address(info.indexes)
         self.indices = np.array(numbers, np.int64)
         self.gpu_stream: Optional[int] = self._library.micro_batch_gpu_stream(handle)
+        # Of modules with tables, not scaled.
+        self._row_gradients: list[tuple[_features.LookUp, 'torch.Tensor']] = []
 
     def __str__(self) -> str:
         return f'micro-batch {self.number} of step {self.step}'
@@ -136,6 +157,45 @@ class MicroBatch(_Item):
         `gradients[i][:]`. They are sent from there without being copied."""
         self._open('gradients')
         return tuple(self._spans.array(p, True) for p in range(len(self._spans.shapes)))
+
+    def look_up(self, feature: str, keys: _features.Keys,
+                ends: Optional[Sequence[int]] = None) -> _features.LookUp:
+        """Reads rows of tables, for programs without PyTorch; `EmbeddingBag` and
+        `Embedding` call it.
+
+        Args:
+            feature: the name of a feature in `sparse` of the job.
+            keys: integers, of any shape.
+            ends: where each bag ends in `keys`: bag i has the keys from ends[i - 1] to
+                ends[i] - 1. Default: each key is a bag.
+
+        Returns:
+            A `LookUp`, whose `vectors` has the vector of each bag, pooled as the feature
+            says.
+        """
+        def write(struct: Any, vectors: int) -> int:
+            given_up = ctypes.c_int32()
+            number = self._library.micro_batch_look_up(self._handle, struct, vectors,
+                                                       ctypes.byref(given_up))
+            self.aborted = self.aborted or bool(given_up.value)
+            return number
+        return self._look_up(feature, keys, ends, write)
+
+    def add_gradient(self, look_up: _features.LookUp, gradient: np.ndarray) -> None:
+        """Adds to the gradient of the *sum* of the samples' losses with respect to
+        `look_up.vectors`. Call it before `finish`. Rows of which no gradient is given are
+        not updated."""
+        self._open('add_gradient')
+        values = np.ascontiguousarray(gradient, np.float32)
+        self._library.micro_batch_add_gradient(self._handle, look_up.number,
+                                               values.ctypes.data, values.size)
+
+    def _send_row_gradients(self, scale: float = 1) -> None:
+        """Gives the gradients of modules with tables, times `scale`."""
+        given, self._row_gradients = self._row_gradients, []
+        for look_up, gradient in given:
+            values = gradient.detach() if scale == 1 else gradient.detach() * scale
+            self.add_gradient(look_up, values.float().cpu().numpy())
 
     def set_sample_count(self, count: int) -> None:
         """States how many samples (tokens) count; by default, all samples do. The
@@ -162,6 +222,7 @@ class MicroBatch(_Item):
         """Ends the micro-batch, with the sum of its samples' losses. All gradients
         must be ready. Without the sum, the metrics lack the loss of the step."""
         self._open('finish')
+        self._send_row_gradients()
         self._ended = True
         if loss_sum is None:
             self._library.micro_batch_finish_without_loss(self._handle)
@@ -217,6 +278,14 @@ class EvaluationPiece(_Item):
 
     def _await_spans(self) -> None:
         self._library.piece_weights(self._handle, self._spans.weights)
+
+    def look_up(self, feature: str, keys: _features.Keys,
+                ends: Optional[Sequence[int]] = None) -> _features.LookUp:
+        """Reads rows of the version that is evaluated; see `MicroBatch.look_up`."""
+        def write(struct: Any, vectors: int) -> int:
+            self._library.piece_look_up(self._handle, struct, vectors)
+            return 0
+        return self._look_up(feature, keys, ends, write)
 
     def report(self, loss_sum: Any, correct: Any = 0, count: Optional[int] = None,
                metrics: Optional[Mapping[str, Any]] = None) -> None:

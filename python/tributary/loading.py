@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 import torch.utils.data
 
-from . import _random
+from . import _features, _random
 from .errors import Error
 from .items import MicroBatch
 from .session import Session, Step
@@ -59,11 +59,18 @@ def _plan(history: Sequence[_Key], micro_batches: int) -> Iterator[_Key]:
             yield later, other
 
 
+# What of the samples of a micro-batch are keys, by the names of their features.
+KeysOf = Callable[[Any], Mapping[str, Any]]
+
+
 class _Ahead:
     """Keeps a loader one or more micro-batches ahead of the session."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Session, keys: Optional[KeysOf] = None):
         self._job = session.job
+        self._keys_of, self._announce = keys, session.announce
+        # What was loaded ahead, to announce its keys.
+        self._ready: deque[tuple[_Key, Any]] = deque()
         self._seed: Optional[Callable[[int], None]] = session._seed_generators
         self._recent: deque[_Key] = deque(maxlen=_HISTORY)
         self._history: tuple[_Key, ...] = ()  # When the loader was started.
@@ -74,7 +81,7 @@ class _Ahead:
     def __getstate__(self) -> dict[str, Any]:
         # A process of the loader needs only the plan.
         return {**self.__dict__, '_loader': None, '_loaded': None, '_expected': None,
-                '_seed': None}
+                '_seed': None, '_keys_of': None, '_announce': None, '_ready': None}
 
     def _keys(self) -> Iterator[_Key]:
         """The predicted micro-batches, without those that have no samples."""
@@ -106,14 +113,38 @@ class _Ahead:
     def _load(self, batch: MicroBatch, loader: Any) -> Any:
         key = (batch.step, batch.number)
         self._recent.append(key)
-        if loader is not self._loader or next(self._expected) != key:
+        if loader is not self._loader or self._next_key() != key:
             self._check(loader)
             self._history = tuple(self._recent)
+            self._ready.clear()
             self._loaded = iter(())  # Ends processes before others start.
             self._loader, self._loaded = loader, iter(loader)
             self._expected = self._keys()
             next(self._expected)
-        return next(self._loaded)
+        data = self._ready.popleft()[1] if self._ready else self._load_item(key)
+        if self._keys_of is not None:
+            self._look_ahead(key)
+        return data
+
+    def _next_key(self) -> _Key:
+        """The micro-batch that is expected next."""
+        return self._ready[0][0] if self._ready else next(self._expected)
+
+    def _load_item(self, key: _Key) -> Any:
+        """Takes the next item of the loader, and announces its keys."""
+        data = next(self._loaded)
+        if self._keys_of is not None:
+            self._announce(*key, self._keys_in(data))
+        return data
+
+    def _keys_in(self, data: Any) -> Mapping[str, Any]:
+        return self._keys_of(data)
+
+    def _look_ahead(self, current: _Key) -> None:
+        """Loads what follows until the current micro-batch of the next step."""
+        while not self._ready or self._ready[-1][0] < (current[0] + 1, current[1]):
+            key = next(self._expected)
+            self._ready.append((key, self._load_item(key)))
 
 
 class MicroBatchSampler(_Ahead):
@@ -156,17 +187,28 @@ class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
     before the samples of a micro-batch are read, so that augmentation does not depend
     on the worker or on `num_workers`. Iterate only by `batches`.
 
+    With tables, `keys` says which of the samples are keys: their rows then arrive before
+    `EmbeddingBag` needs them. The keys of the next step are announced while a step is
+    computed, so the samples of one step are loaded ahead in this process:
+
+        samples = tributary.MicroBatchDataset(
+            dataset, session, keys=lambda item: {'user': item[0], 'movie': item[1]})
+
     Args:
         dataset: a map-style data set of PyTorch or any sequence: `dataset[i]` is sample
             i. Processes of the loader have copies of it.
         session: what `connect` has returned.
         collate: makes a batch of the list of a micro-batch's samples; default: that
             of DataLoader.
+        keys: returns the keys that a micro-batch looks up, by the names of the features;
+            see `Session.announce`. Its argument is what `collate` has made. Called in
+            this process. Default: no keys are announced.
     """
 
     def __init__(self, dataset: Any, session: Session,
-                 collate: Optional[Callable[[list], Any]] = None):
-        super().__init__(session)
+                 collate: Optional[Callable[[list], Any]] = None, *,
+                 keys: Optional[KeysOf] = None):
+        super().__init__(session, keys)
         self._dataset = dataset
         self._collate = collate or torch.utils.data.default_collate
 
@@ -195,9 +237,17 @@ class _Parts(MicroBatchDataset):
     """Each of whose items is the list of the parts of one micro-batch."""
 
     def __init__(self, dataset: Any, session: Session,
-                 collate: Optional[Callable[[list], Any]], size: int):
-        super().__init__(dataset, session, collate)
+                 collate: Optional[Callable[[list], Any]], size: int,
+                 keys: Optional[KeysOf]):
+        super().__init__(dataset, session, collate, keys=keys)
         self._size = size
+
+    def _keys_in(self, data: Any) -> Mapping[str, Any]:
+        keys: dict[str, list[np.ndarray]] = {}
+        for part in data:
+            for name, of_part in self._keys_of(part).items():
+                keys.setdefault(name, []).append(_features.as_keys(of_part, name))
+        return {name: np.concatenate(parts) for name, parts in keys.items()}
 
     def _read(self, indices: np.ndarray) -> list[Any]:
         return [super(_Parts, self)._read(indices[begin:begin + self._size])
@@ -240,9 +290,11 @@ class EpochLoader:
             job, without a sampler of its own. Its data set, `batch_size`, `collate_fn`
             and options of its processes are used.
         session: what `connect` has returned.
+        keys: as for `MicroBatchDataset`, for each item.
     """
 
-    def __init__(self, loader: torch.utils.data.DataLoader, session: Session):
+    def __init__(self, loader: torch.utils.data.DataLoader, session: Session,
+                 keys: Optional[KeysOf] = None):
         data = torch.utils.data
         job = session.job
         if isinstance(loader.dataset, data.IterableDataset):
@@ -263,7 +315,7 @@ class EpochLoader:
         self._session = session
         self._parts = -(-whole // self.batch_size)
         self._samples = _Parts(loader.dataset, session, loader.collate_fn,
-                               self.batch_size)
+                               self.batch_size, keys)
         options = {}
         if loader.num_workers > 0:
             options = {'prefetch_factor': loader.prefetch_factor,

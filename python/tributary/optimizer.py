@@ -190,6 +190,11 @@ class Optimizer(torch.optim.Optimizer):
         self._scheduler_steps.after(batch, self._batch)
         return loss
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        super().zero_grad(set_to_none)
+        if self._batch is not None:
+            self._batch._row_gradients.clear()
+
     # PyTorch's schedulers then do not wrap step, to see whether it was called.
     step._wrapped_by_lr_sched = True
 

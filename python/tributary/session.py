@@ -10,11 +10,11 @@ import math
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
-from . import _in_process, _native, _process, _random, _sampling
+from . import _features, _in_process, _native, _process, _random, _sampling
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch, Spans
 
@@ -182,6 +182,7 @@ class Session:
     Attributes:
         job: the facts of the job.
         parameters: the parameters, in the order in which they were declared.
+        features: the features of the job's tables by name, each a `Feature`.
     """
 
     def __init__(self, coordinator: Optional[str],
@@ -202,6 +203,7 @@ class Session:
         self._handle: Optional[int] = None
         self._handle = self._connect(coordinator) if thread is None else thread.handle
         self.job = self._read_job()
+        self.features = _features.read(self._library, self._handle)
         # What a program should do that ends before the job.
         self._remedy = ('iterate over the session until the loop ends, or leave the job '
                         'with session.close()')
@@ -246,11 +248,13 @@ class Session:
         """Whether this is the worker with rank 0, which prints and writes files."""
         return self.rank == 0
 
-    def loader(self, loader: 'torch.utils.data.DataLoader') -> 'EpochLoader':
+    def loader(self, loader: 'torch.utils.data.DataLoader', *,
+               keys: Optional[Callable[[Any], Mapping[str, Any]]] = None
+               ) -> 'EpochLoader':
         """Makes a `DataLoader` of an existing loop read the samples that the job assigns
         to this worker; see `EpochLoader`. Use it with `tributary.Optimizer`."""
         from .loading import EpochLoader
-        return EpochLoader(loader, self)
+        return EpochLoader(loader, self, keys)
 
     def use_gpu(self, gpu: int) -> None:
         """Places weights and gradients in the memory of the GPU with this number (in
@@ -391,6 +395,25 @@ class Session:
         self.close()
         if error.code:
             raise _native.error_of(error)
+
+    def announce(self, step: int, number: int,
+                 keys: Mapping[str, _features.Keys]) -> None:
+        """Requests the rows of keys that the program will probably look up, so that they
+        arrive before `EmbeddingBag` or `MicroBatch.look_up` needs them.
+
+        Announce the keys of a micro-batch of this step or of one of the next two, all at
+        once. An announcement does not change results. `keys` of `MicroBatchDataset` does
+        it for a loop with a `DataLoader`.
+
+        Args:
+            step, number: the micro-batch, as in `MicroBatch`.
+            keys: the keys of features, by their names: integers of any shape.
+        """
+        arrays = {name: _features.as_keys(of_name, name) for name, of_name in keys.items()}
+        structs = (_native.KeysStruct * len(arrays))(
+            *(_features.struct_of(_features.named(self.features, name), array)
+              for name, array in arrays.items()))
+        self._library.worker_announce(self._open(), step, number, structs, len(structs))
 
     def stop(self) -> None:
         """Makes this worker leave the job soon: the loop ends with `Stopped`. Any

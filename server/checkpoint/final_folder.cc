@@ -85,14 +85,16 @@ absl::Status VerifyFinalFolder(const std::string& folder) {
 
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
+                                const std::vector<CheckpointFile>& rows,
                                 FileSystem* files) {
   manifest.set_servers(1);
   manifest.clear_state();
-  manifest.clear_tables();
+  manifest.set_tables(!rows.empty());
   manifest.clear_file();
   manifest.set_complete(true);
   TRIBUTARY_ASSIGN_OR_RETURN(*manifest.add_file(),
                              DescribeFile(folder, kFinalModelName));
+  for (const CheckpointFile& file : rows) *manifest.add_file() = file;
   return WriteManifest(folder, manifest, files);
 }
 

@@ -56,12 +56,14 @@ absl::Status VerifyFinalFolder(const std::string& folder);
 
 // Writes a manifest for the model file in `folder`. The new manifest is a copy
 // of `manifest` (the manifest of the job's last version), except that it names
-// only the model file, states one server and no optimizer state, and is marked
-// complete. Reads the whole model; blocks on the disk. If it returns OK, the
-// manifest survives a power failure. Returns the system's error, with the path,
-// if the model cannot be read or the manifest cannot be written.
+// only the model file and `rows` (see WriteFinalTables), states one server and
+// no optimizer state, and is marked complete. Reads the whole model; blocks on
+// the disk. If it returns OK, the manifest survives a power failure. Returns
+// the system's error, with the path, if the model cannot be read or the
+// manifest cannot be written.
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
+                                const std::vector<CheckpointFile>& rows = {},
                                 FileSystem* files = FileSystem::Posix());
 
 }  // namespace tributary

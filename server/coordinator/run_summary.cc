@@ -87,6 +87,11 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
   if (s.has_device_account()) {
     json["device_account"] = AccountJson(s.device_account());
   }
+  for (const TableSize& table : s.table()) {
+    json["tables"].push_back({{"name", table.name()},
+                              {"rows", table.rows()},
+                              {"bytes", table.bytes()}});
+  }
   if (process.role != "worker") return json;
   json["compute_seconds"] = s.compute_seconds();
   json["forward_seconds"] = s.forward_seconds();

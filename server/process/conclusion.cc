@@ -118,9 +118,16 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
     TRIBUTARY_RETURN_IF_ERROR(
         WriteAverage(attempt, sources, untrained.tensors, layout, arena));
   }
-  const absl::Status described =
-      WriteFinalManifest(FinalFolder(options.output_directory),
-                         coordinator.FinalManifest(), options.files);
+  const absl::StatusOr<std::vector<CheckpointFile>> rows =
+      WriteFinalRows(sources, options);
+  if (!rows.ok()) {
+    options.log->Warning(
+        "the folder final has no rows of tables; keep the checkpoints: %s",
+        std::string(rows.status().message()));
+  }
+  const absl::Status described = WriteFinalManifest(
+      FinalFolder(options.output_directory), coordinator.FinalManifest(),
+      rows.value_or(std::vector<CheckpointFile>()), options.files);
   if (!described.ok()) {
     options.log->Warning("the final model has no manifest: %s",
                          std::string(described.message()));

@@ -11,6 +11,8 @@
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
+#include "server/checkpoint/final_tables.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/replication/replica_store.h"
@@ -163,6 +165,19 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
     return absl::OkStatus();
   }
   return sources.engine == nullptr ? saved : read;
+}
+
+absl::StatusOr<std::vector<CheckpointFile>> WriteFinalRows(
+    const FinalModelSources& sources, const ServerOptions& options) {
+  if (!options.job.has_sparse()) return std::vector<CheckpointFile>();
+  CheckpointManifest manifest;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string folder,
+                             FindCheckpoint(sources, options, &manifest));
+  if (!manifest.tables()) {
+    return absl::NotFoundError(absl::StrCat(folder, ": has no tables"));
+  }
+  return WriteFinalTables(folder, manifest,
+                          FinalFolder(options.output_directory), options.files);
 }
 
 absl::Status ReadFinalAverage(const FinalModelSources& sources,

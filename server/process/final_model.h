@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/arena_layout.h"
 #include "common/update/update_engine.h"
+#include "proto/checkpoint.pb.h"
 #include "server/process/server_network.h"
 #include "server/process/server_options.h"
 
@@ -56,6 +58,13 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
 absl::Status ReadFinalAverage(const FinalModelSources& sources,
                               const ServerOptions& options,
                               const ArenaLayout& layout, const Buffer& arena);
+
+// Gives the final folder the rows of the final version, which it reads from the
+// job's last checkpoint; see WriteFinalTables in
+// server/checkpoint/final_tables.h. Returns nothing in a job without tables.
+// Returns NotFound if that checkpoint is not of the final version.
+absl::StatusOr<std::vector<CheckpointFile>> WriteFinalRows(
+    const FinalModelSources& sources, const ServerOptions& options);
 
 }  // namespace tributary
 

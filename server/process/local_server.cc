@@ -31,18 +31,30 @@ std::unique_ptr<TraceSender> MakeTrace(
   return std::make_unique<TraceSender>(*steps, std::move(send));
 }
 
-// Sets the memory that the server needs, as soon as its job is known.
+// Returns the memory for the rows of the server's tables.
+int64_t BytesOfTables(const ProcessStatistics& statistics) {
+  int64_t bytes = 0;
+  for (const TableSize& table : statistics.table()) bytes += table.bytes();
+  return bytes;
+}
+
+// Sets the memory that the server needs, as soon as its job is known, and the
+// sizes of its tables.
 void SetAccount(const UpdateEngine* engine, const JobSpec& job,
                 const std::optional<ArenaLayout>& layout,
                 ProcessStatistics* statistics) {
   if (engine == nullptr && !layout.has_value()) return;
+  if (engine != nullptr && engine->tables() != nullptr) {
+    engine->tables()->AddSizes(statistics);
+  }
   // Gradients of more workers wait only if workers are not equally fast.
   constexpr int kWorkers = 2;
   *statistics->mutable_memory_account() = ServerMemory(
       {engine != nullptr ? engine->job() : job,
        engine != nullptr ? engine->layout().ElementsOf(engine->chunk_numbers())
                          : layout->arena_elements(),
-       kWorkers, statistics->shared_bytes_received() > 0});
+       kWorkers, statistics->shared_bytes_received() > 0,
+       BytesOfTables(*statistics)});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -17,7 +18,9 @@
 #include "gtest/gtest.h"
 #include "server/checkpoint/checkpoint_diff.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/table_files.h"
 #include "tests/support/local_cluster.h"
 
@@ -83,10 +86,17 @@ class TablesTest : public testing::TestWithParam<int> {
     return path;
   }
 
+  // Returns the rows of the newest checkpoint, which the final folder has, too.
   Rows RowsOf(const std::string& run) {
     const auto checkpoints = ListCheckpoints(CheckpointsFolder(run));
     EXPECT_TRUE(checkpoints.ok() && !checkpoints->empty());
-    const std::string folder = checkpoints->front().path;
+    Rows rows = RowsIn(checkpoints->front().path);
+    EXPECT_TRUE(RowsIn(FinalFolder(run)) == rows);
+    EXPECT_EQ(VerifyCheckpoint(FinalFolder(run)), absl::OkStatus());
+    return rows;
+  }
+
+  Rows RowsIn(const std::string& folder) {
     const CheckpointManifest manifest = ReadManifest(folder).value();
     Rows rows;
     const absl::Status status = ReadTableFiles(
@@ -153,6 +163,8 @@ TEST_P(TablesTest, ToolsReadTheTablesOfARun) {
   const Result result = Run(/*workers=*/1, /*servers=*/2);
   const std::string run =
       absl::StrCat(testing::TempDir(), "/tables-", GetParam(), "-", runs_);
+  // The final folder suffices.
+  std::filesystem::rename(run + "/checkpoints", run + "/away");
   const auto statistics = MeasureTables(run);
   ASSERT_TRUE(statistics.ok()) << statistics.status();
   ASSERT_EQ(statistics->size(), 2u);
@@ -188,6 +200,7 @@ TEST_P(TablesTest, ToolsReadTheTablesOfARun) {
   std::memcpy(&first, bytes.data() + bytes.size() - exported->rows * 8, 8);
   EXPECT_EQ(result.rows.count({1, first}), 1u);
 
+  std::filesystem::rename(run + "/away", run + "/checkpoints");
   // Another run has the same rows, and one with another seed has others.
   Run(/*workers=*/2, /*servers=*/1);
   const auto newest = [&](int number) {
@@ -202,6 +215,15 @@ TEST_P(TablesTest, ToolsReadTheTablesOfARun) {
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_TRUE(same->equal());
   EXPECT_EQ(same->tables.size(), 2u);
+  // Of the final folders.
+  const auto folder = [&](int number) {
+    return absl::StrCat(testing::TempDir(), "/tables-", GetParam(), "-",
+                        number);
+  };
+  const auto tables = DiffTables(folder(runs_ - 1), folder(runs_));
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  ASSERT_EQ(tables->size(), 2u);
+  EXPECT_TRUE((*tables)[0].equal() && (*tables)[1].equal());
   job_.set_seed(99);
   Run(/*workers=*/1, /*servers=*/1);
   const auto other = DiffCheckpoints(newest(runs_ - 1), newest(runs_));

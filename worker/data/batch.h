@@ -37,6 +37,8 @@ struct DataInfo {
   std::vector<std::string> vector_names;
 };
 
+class RowLookups;
+
 // The keys of one feature of JobSpec.sparse in a set of samples.
 struct FeatureKeys {
   std::vector<uint64_t> keys;  // Sample by sample.
@@ -92,6 +94,9 @@ struct Batch {
   // vectors of all features, which follow from the rows of the keys. Not set by
   // data sets.
   std::vector<float> vectors;
+  // Where a model that finds out the keys of its samples itself looks up rows.
+  // Null otherwise.
+  RowLookups* lookups = nullptr;
 };
 
 }  // namespace tributary

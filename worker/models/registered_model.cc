@@ -62,9 +62,19 @@ absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
   const int64_t elements =
       std::accumulate(info.sample_shape.begin(), info.sample_shape.end(),
                       int64_t{1}, std::multiplies<int64_t>());
-  if (graph.values()[graph.input()] != elements) {
+  const int64_t vectors = std::accumulate(info.vector_dims.begin(),
+                                          info.vector_dims.end(), int64_t{0});
+  if (graph.vector_elements() != vectors) {
     return RefuseModel(
-        spec, "takes ", graph.values()[graph.input()],
+        spec, "takes ", graph.vector_elements(),
+        " elements of vectors per sample, but those of the features of sparse "
+        "have ",
+        vectors, "; pass this number to the constructor of Graph");
+  }
+  const int64_t numbers = graph.values()[graph.input()] - vectors;
+  if (numbers != elements) {
+    return RefuseModel(
+        spec, "takes ", numbers,
         " numbers per sample, but a sample of the data has the shape "
         "[",
         absl::StrJoin(info.sample_shape, ", "), "], which is ", elements);

@@ -7,45 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
-#include "common/sparse/key_hash.h"
+#include "worker/sparse/add_scaled.h"
+#include "worker/sparse/key_numbers.h"
 
 namespace tributary {
-namespace {
-
-// Numbers the different keys of a table in the order in which they occur.
-class KeyNumbers {
- public:
-  explicit KeyNumbers(size_t most) {
-    size_t slots = 16;
-    while (slots < 2 * most) slots *= 2;
-    slots_.assign(slots, -1);
-  }
-
-  int32_t Of(uint64_t key) {
-    const size_t mask = slots_.size() - 1;
-    for (size_t slot = KeyHash(key) & mask;; slot = (slot + 1) & mask) {
-      if (slots_[slot] < 0) {
-        slots_[slot] = static_cast<int32_t>(keys_.size());
-        keys_.push_back(key);
-        return slots_[slot];
-      }
-      if (keys_[slots_[slot]] == key) return slots_[slot];
-    }
-  }
-  const std::vector<uint64_t>& keys() const { return keys_; }
-
- private:
-  std::vector<int32_t> slots_;  // Open addressing; -1: free.
-  std::vector<uint64_t> keys_;
-};
-
-__attribute__((always_inline)) inline void Add(const float* __restrict from,
-                                               float scale, int count,
-                                               float* __restrict to) {
-  for (int i = 0; i < count; ++i) to[i] += scale * from[i];
-}
-
-}  // namespace
 
 FeatureRows::FeatureRows(const SparseSpec& sparse)
     : tables_(sparse.table_size()) {
@@ -100,18 +65,8 @@ absl::StatusOr<BatchRows> FeatureRows::RowsOf(const Batch& batch) const {
   }
   std::vector<std::vector<int32_t>> place(tables_);
   for (int table = 0; table < tables_; ++table) {
-    const std::vector<uint64_t>& keys = numbers[table].keys();
-    std::vector<std::pair<uint64_t, int32_t>> sorted(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) {
-      sorted[i] = {keys[i], static_cast<int32_t>(i)};
-    }
-    std::sort(sorted.begin(), sorted.end());
-    place[table].resize(keys.size());
-    std::vector<uint64_t>& ascending = rows.keys.emplace_back(keys.size());
-    for (size_t i = 0; i < sorted.size(); ++i) {
-      ascending[i] = sorted[i].first;
-      place[table][sorted[i].second] = static_cast<int32_t>(i);
-    }
+    place[table] = numbers[table].Sort();
+    rows.keys.push_back(numbers[table].keys());
   }
   for (size_t f = 0; f < features_.size(); ++f) {
     for (int32_t& row : rows.row_of_key[f]) {
@@ -146,8 +101,8 @@ void FeatureRows::Pool(const Batch& batch, const BatchRows& rows,
                               ? 1 / static_cast<float>(count)
                               : 1;
       for (; key < ends[sample]; ++key) {
-        Add(table + int64_t{rows.row_of_key[f][key]} * feature.dim, scale,
-            feature.dim, to);
+        AddScaled(table + int64_t{rows.row_of_key[f][key]} * feature.dim, scale,
+                  feature.dim, to);
       }
     }
   }
@@ -177,8 +132,8 @@ TableGradients FeatureRows::GradientsOf(const Batch& batch,
                               ? 1 / static_cast<float>(end - next[f])
                               : 1;
       for (; next[f] < end; ++next[f]) {
-        Add(from, scale, feature.dim,
-            table + int64_t{rows.row_of_key[f][next[f]]} * feature.dim);
+        AddScaled(from, scale, feature.dim,
+                  table + int64_t{rows.row_of_key[f][next[f]]} * feature.dim);
       }
     }
   }

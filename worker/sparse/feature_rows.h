@@ -27,8 +27,20 @@ struct BatchRows {
 // feature. Immutable and thread-safe.
 class FeatureRows {
  public:
+  struct Feature {
+    std::string name;
+    int table = 0;
+    int dim = 0;
+    int64_t begin = 0;  // Of the feature's vector in those of a sample.
+    SparseFeatureSpec::Pooling pooling = SparseFeatureSpec::SUM;
+  };
+
   explicit FeatureRows(const SparseSpec& sparse);
 
+  // Returns the features in the order of the job.
+  const std::vector<Feature>& features() const { return features_; }
+  // Returns the number of values of a row of each table.
+  const RowDims& dims() const { return dims_; }
   // Returns the number of elements of the vectors of one sample.
   int64_t width() const { return width_; }
 
@@ -49,17 +61,9 @@ class FeatureRows {
                              const float* vector_gradients) const;
 
  private:
-  struct Feature {
-    std::string name;
-    int table = 0;
-    int dim = 0;
-    int64_t begin = 0;  // Of the feature's vector in those of a sample.
-    SparseFeatureSpec::Pooling pooling = SparseFeatureSpec::SUM;
-  };
-
   const int tables_;
   std::vector<Feature> features_;
-  std::vector<int> dims_;  // By table.
+  RowDims dims_;
   int64_t width_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "worker/training/evaluator.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -71,7 +72,11 @@ absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
   const EvaluatedSamples samples(setup_, piece);
   setup_.data().ReadEvaluation(samples.begin, samples.end, &batch);
   TRIBUTARY_RETURN_IF_ERROR(batch.error);
-  if (rows_ != nullptr) {
+  std::unique_ptr<RowLookups> lookups;
+  if (rows_ != nullptr && rows_->program_finds_keys()) {
+    lookups = rows_->EvaluationLookups(task);
+    batch.lookups = lookups.get();
+  } else if (rows_ != nullptr) {
     TRIBUTARY_RETURN_IF_ERROR(rows_->AddVectors(task, &batch));
   }
   DeviceArenas* const device = setup_.arenas(thread);

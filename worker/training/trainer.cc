@@ -252,7 +252,8 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
       batches_.Take(thread, task.version, micro_batch);
   TRIBUTARY_RETURN_IF_ERROR(batch->error);
   return TrainBatch(task, thread, micro_batch, *batch,
-                    /*vector_gradients=*/nullptr, items, step);
+                    /*vector_gradients=*/nullptr, items, step)
+      .status();
 }
 
 absl::Status Trainer::TrainWithRows(const Task& task, int thread,
@@ -263,18 +264,20 @@ absl::Status Trainer::TrainWithRows(const Task& task, int thread,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingRows::Leaf> leaf,
                              rows_->Take(task, thread, micro_batch));
   std::vector<float> gradients(leaf->input.vectors.size());
-  TRIBUTARY_RETURN_IF_ERROR(TrainBatch(task, thread, micro_batch, leaf->input,
-                                       gradients.data(), items, step));
-  rows_->Ready(micro_batch, SampleCountOf(leaf->input), *leaf,
-               gradients.data());
+  TRIBUTARY_ASSIGN_OR_RETURN(const int64_t sample_count,
+                             TrainBatch(task, thread, micro_batch, leaf->input,
+                                        gradients.data(), items, step));
+  TRIBUTARY_RETURN_IF_ERROR(
+      rows_->Ready(micro_batch, sample_count, *leaf, gradients.data()));
   rows_->RequestAhead(task);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TrainBatch(const Task& task, int thread, int micro_batch,
-                                 const Batch& batch, float* vector_gradients,
-                                 ComputeThreadItems* items,
-                                 StepGradients* step) {
+absl::StatusOr<int64_t> Trainer::TrainBatch(const Task& task, int thread,
+                                            int micro_batch, const Batch& batch,
+                                            float* vector_gradients,
+                                            ComputeThreadItems* items,
+                                            StepGradients* step) {
   ComputeThread* const compute = threads_.thread(thread);
   compute->Switch(Activity::kForward);
   compute->SetDeviceBusy([&] {
@@ -299,7 +302,8 @@ absl::Status Trainer::TrainBatch(const Task& task, int thread, int micro_batch,
   // From here on other owners may use these arenas, so all copies must be
   // complete.
   if (device != nullptr) status.Update(device->Synchronize());
-  return status;
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return gradients.sample_count();
 }
 
 absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,

@@ -101,10 +101,13 @@ class Trainer {
   absl::Status TrainWithRows(const Task& task, int thread, int micro_batch,
                              ComputeThreadItems* items, StepGradients* step);
   // Computes the gradients of a batch, and writes those of Batch::vectors to
-  // `vector_gradients` if it is not null.
-  absl::Status TrainBatch(const Task& task, int thread, int micro_batch,
-                          const Batch& batch, float* vector_gradients,
-                          ComputeThreadItems* items, StepGradients* step);
+  // `vector_gradients` if it is not null. Returns the number of samples that
+  // count.
+  absl::StatusOr<int64_t> TrainBatch(const Task& task, int thread,
+                                     int micro_batch, const Batch& batch,
+                                     float* vector_gradients,
+                                     ComputeThreadItems* items,
+                                     StepGradients* step);
   // Takes the local steps of one round of local SGD for one micro-batch of
   // `task` on compute thread `thread`, and passes the outer gradient (initial
   // minus final weights of the round) to `round`. Returns Aborted if the task

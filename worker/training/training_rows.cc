@@ -13,7 +13,15 @@ TrainingRows::TrainingRows(const TrainingSetup* setup, TrainingBatches* batches,
       batches_(batches),
       state_(state),
       exchange_(exchange),
-      features_(setup->job().sparse()) {}
+      features_(setup->job().sparse()),
+      announced_(setup->announced_rows()) {
+  if (announced_ == nullptr) return;
+  announced_->Attach(setup->job(), &features_, exchange);
+}
+
+TrainingRows::~TrainingRows() {
+  if (announced_ != nullptr) announced_->Detach();
+}
 
 int64_t TrainingRows::VersionOf(int64_t step) const {
   return std::max<int64_t>(step - setup_.job().sparse().fixed_lag(), 0);
@@ -25,6 +33,7 @@ void TrainingRows::Begin(const Task& task) {
       RowDimsOf(job.sparse()), job.exchange().wire_dtype(),
       static_cast<int>(job.batch().micro_batches()), task.version, task.items,
       exchange_);
+  if (announced_ != nullptr) return announced_->Begin(task.version);
   {
     absl::MutexLock lock(&mu_);
     leaves_.erase(leaves_.begin(), leaves_.lower_bound({task.version, 0}));
@@ -33,6 +42,7 @@ void TrainingRows::Begin(const Task& task) {
 }
 
 void TrainingRows::RequestAhead(const Task& task) {
+  if (announced_ != nullptr) return;
   for (const int64_t step : {task.version, task.next_step}) {
     if (step < 0) break;
     for (const int64_t item : task.items) {
@@ -70,6 +80,7 @@ absl::StatusOr<std::unique_ptr<TrainingRows::Leaf>> TrainingRows::Request(
 
 absl::StatusOr<std::unique_ptr<TrainingRows::Leaf>> TrainingRows::Take(
     const Task& task, int thread, int micro_batch) {
+  if (announced_ != nullptr) return TakeLookups(task, thread, micro_batch);
   std::unique_ptr<Leaf> leaf;
   {
     absl::MutexLock lock(&mu_);
@@ -104,10 +115,47 @@ absl::Status TrainingRows::Pool(const Task& task, const Batch& batch,
   return absl::OkStatus();
 }
 
-void TrainingRows::Ready(int micro_batch, int64_t sample_count,
-                         const Leaf& leaf, const float* vector_gradients) {
+absl::Status TrainingRows::Ready(int micro_batch, int64_t sample_count,
+                                 const Leaf& leaf,
+                                 const float* vector_gradients) {
+  if (leaf.lookups != nullptr) {
+    // The micro-batch may have no samples, or the program may not look up rows.
+    TRIBUTARY_RETURN_IF_ERROR(leaf.lookups->AwaitVersion());
+    step_->Ready(micro_batch, sample_count, leaf.lookups->Gradients());
+    return absl::OkStatus();
+  }
   step_->Ready(micro_batch, sample_count,
                features_.GradientsOf(*leaf.batch, leaf.rows, vector_gradients));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<TrainingRows::Leaf>> TrainingRows::TakeLookups(
+    const Task& task, int thread, int micro_batch) {
+  auto leaf = std::make_unique<Leaf>();
+  leaf->batch = batches_->Take(thread, task.version, micro_batch);
+  TRIBUTARY_RETURN_IF_ERROR(leaf->batch->error);
+  RowLookups::Options options;
+  options.features = &features_;
+  options.exchange = exchange_;
+  options.version = VersionOf(task.version);
+  options.announced = announced_;
+  options.step = task.version;
+  options.micro_batch = micro_batch;
+  options.given_up = [this, &task] { return state_->GivenUp(task); };
+  leaf->lookups = std::make_unique<RowLookups>(std::move(options));
+  leaf->input = *leaf->batch;
+  leaf->input.lookups = leaf->lookups.get();
+  return leaf;
+}
+
+std::unique_ptr<RowLookups> TrainingRows::EvaluationLookups(
+    const Task& task) const {
+  RowLookups::Options options;
+  options.features = &features_;
+  options.exchange = exchange_;
+  options.version = task.version;
+  options.given_up = [this, &task] { return state_->GivenUp(task); };
+  return std::make_unique<RowLookups>(std::move(options));
 }
 
 absl::Status TrainingRows::AddVectors(const Task& task, Batch* batch) const {

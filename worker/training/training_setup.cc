@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->build_graph_ = sources.build_graph;
   setup->pin_for_models_ = sources.pin;
   setup->on_last_weights_ = sources.on_last_weights;
+  setup->announced_rows_ = sources.announced_rows;
   if (sources.queues_micro_batches &&
       (job.model().has_initial_weights() || job.optimizer().group_size() > 0)) {
     return absl::InvalidArgumentError(absl::StrCat(

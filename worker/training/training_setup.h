@@ -24,6 +24,7 @@
 #include "worker/exchange/device_sums.h"
 #include "worker/models/model.h"
 #include "worker/nn/weight_copies.h"
+#include "worker/sparse/announced_rows.h"
 #include "worker/training/local_sgd.h"
 #include "worker/training/micro_batch_memory.h"
 #include "worker/training/threads/compute_thread_items.h"
@@ -117,6 +118,8 @@ class TrainingSetup {
   const std::function<void(absl::Span<const float>)>& on_last_weights() const {
     return on_last_weights_;
   }
+  // Returns TrainingSources::announced_rows.
+  AnnouncedRows* announced_rows() const { return announced_rows_.get(); }
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job
   // names. Returns the errors of LoadInitialWeights. May block on the disk.
@@ -178,6 +181,7 @@ class TrainingSetup {
       build_graph_;
   PinMemory pin_for_models_;
   std::function<void(absl::Span<const float>)> on_last_weights_;
+  std::shared_ptr<AnnouncedRows> announced_rows_;
   bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;
   int64_t data_bytes_ = 0;

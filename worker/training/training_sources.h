@@ -15,6 +15,7 @@
 #include "worker/data/data_set.h"
 #include "worker/models/model.h"
 #include "worker/models/model_registry.h"
+#include "worker/sparse/announced_rows.h"
 #include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
@@ -53,6 +54,9 @@ struct TrainingSources {
   // Called with the arena of the job's last weights, in host memory, when the
   // job is done. May be null.
   std::function<void(absl::Span<const float> weights)> on_last_weights;
+  // Set if the models find out the keys of their samples themselves, and look
+  // up rows with Batch::lookups: what they have announced.
+  std::shared_ptr<AnnouncedRows> announced_rows;
   // Pins the host memory of weights and gradients that are copied to and from a
   // GPU. May be null: the memory is then pinned if the worker's device has its
   // own memory.

@@ -280,6 +280,16 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
   done(std::move(values));
 }
 
+void TableEngine::AddSizes(ProcessStatistics* statistics) const {
+  for (const auto& table : tables_) {
+    const SparseTable::Size size = table->size();
+    TableSize* const added = statistics->add_table();
+    added->set_name(table->spec().name());
+    added->set_rows(size.rows);
+    added->set_bytes(size.bytes);
+  }
+}
+
 void TableEngine::AddMetrics(MetricsPage* page) const {
   page->BeginGauge("tributary_table_rows", "Rows of the table on this server.");
   for (const auto& table : tables_) {

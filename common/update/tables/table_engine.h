@@ -108,6 +108,8 @@ class TableEngine {
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds the size of each table.
+  void AddSizes(ProcessStatistics* statistics) const;
   // Adds the numbers of rows and bytes of each table.
   void AddMetrics(MetricsPage* page) const;
   // Takes the changes of each table up to a version, as soon as it exists (see

@@ -17,6 +17,7 @@
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/memory_account.h"
 #include "common/plan/payload_bytes.h"
+#include "common/plan/row_memory.h"
 #include "common/text/counted.h"
 #include "deploy/launch/plan/plan_units.h"
 #include "nlohmann/json.hpp"
@@ -435,7 +436,8 @@ std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
   }
   absl::StrAppend(&text, "\n", plan.advice, "\n\n",
                   MemoryLine("server", inputs.server_memory),
-                  MemoryLine("worker", inputs.worker_memory));
+                  MemoryLine("worker", inputs.worker_memory),
+                  DescribeTables(inputs.job.sparse()));
   return text;
 }
 

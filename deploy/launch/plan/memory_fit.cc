@@ -12,6 +12,7 @@
 #include "common/os/process.h"
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
+#include "common/plan/row_memory.h"
 #include "worker/data/data_set.h"
 #include "worker/models/model.h"
 #include "worker/models/stages/layerwise_model.h"
@@ -248,6 +249,17 @@ class Fitter {
 
 }  // namespace
 
+namespace {
+
+// Returns the memory for rows on each server.
+int64_t RowBytesOf(const JobSpec& job, int servers) {
+  return job.has_sparse() ? ServerTableBytes(job.sparse(), servers) +
+                                ServerStepRowBytes(job, servers)
+                          : 0;
+}
+
+}  // namespace
+
 absl::StatusOr<HostMemory> PlanHostMemory(const FitInputs& inputs,
                                           const DataInfo& info,
                                           int64_t data_bytes, bool evaluates,
@@ -266,11 +278,11 @@ absl::StatusOr<HostMemory> PlanHostMemory(const FitInputs& inputs,
   const int64_t elements = model.arena_bytes / int64_t{sizeof(float)};
   const bool sharded = job.parallel().sharded_weights();
   HostMemory memory;
-  memory.server =
-      ServerMemory({job, (elements + inputs.servers - 1) / inputs.servers,
-                    static_cast<int>(inputs.workers),
-                    inputs.one_host && !sharded &&
-                        SharesMemory(job, SharedPart::kGradients)});
+  memory.server = ServerMemory(
+      {job, (elements + inputs.servers - 1) / inputs.servers,
+       static_cast<int>(inputs.workers),
+       inputs.one_host && !sharded && SharesMemory(job, SharedPart::kGradients),
+       RowBytesOf(job, inputs.servers)});
   WorkerLoad load = {job};
   load.elements = elements;
   load.workers = static_cast<int>(inputs.workers);

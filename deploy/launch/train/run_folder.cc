@@ -1,6 +1,8 @@
 #include "deploy/launch/train/run_folder.h"
 
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "common/tensor_io/safetensors_file.h"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
@@ -46,6 +49,23 @@ absl::Status WriteModel(const std::string& checkpoint,
   return WriteSafetensors(path, FinalTensors(layout, arena.data()), {});
 }
 
+// Makes the checkpoint that of the run in `run`, whose rows are read from it.
+absl::Status LinkCheckpoint(const std::string& checkpoint,
+                            const std::string& run) {
+  const std::string checkpoints = CheckpointsFolder(run);
+  TRIBUTARY_RETURN_IF_ERROR(FileSystem::Posix()->MakeFolder(checkpoints));
+  std::error_code error;
+  const std::filesystem::path target =
+      std::filesystem::absolute(checkpoint, error);
+  if (!error) {
+    std::filesystem::create_directory_symlink(
+        target, absl::StrCat(checkpoints, "/step-00000000"), error);
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "cannot link ", checkpoint, " in ", checkpoints, ": ", error.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
@@ -74,6 +94,9 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
     TRIBUTARY_RETURN_IF_ERROR(
         WriteModel(path, manifest, /*average=*/true,
                    absl::StrCat(final_folder, "/average.safetensors")));
+  }
+  if (manifest.tables()) {
+    TRIBUTARY_RETURN_IF_ERROR(LinkCheckpoint(path, folder.path_));
   }
   // The checkpoint is RUN/best or RUN/checkpoints/step-NNNNNNNN.
   for (const char* run : {"/..", "/../.."}) {

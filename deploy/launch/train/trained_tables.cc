@@ -2,9 +2,8 @@
 
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_tables.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/table_files.h"
 
@@ -13,15 +12,7 @@ namespace tributary {
 absl::StatusOr<std::unique_ptr<TrainedTables>> TrainedTables::Load(
     const JobSpec& job, const std::string& run) {
   if (!job.has_sparse()) return nullptr;
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                             ListCheckpoints(CheckpointsFolder(run)));
-  if (checkpoints.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        run,
-        ": has no checkpoint, from which the rows of the job's tables are "
-        "read"));
-  }
-  const std::string& folder = checkpoints.front().path;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string folder, FindSavedTables(run));
   TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
                              ReadManifest(folder));
   std::unique_ptr<TrainedTables> trained(new TrainedTables(job.sparse()));

@@ -18,9 +18,9 @@ namespace tributary {
 // The rows of a run's tables, in memory. Thread-safe.
 class TrainedTables {
  public:
-  // Reads the tables from the newest checkpoint in the run folder `run`.
-  // Returns null if the job has no tables, NotFound if the run has no
-  // checkpoint, and the errors of ReadTableFiles.
+  // Reads the tables from the run folder `run`; see FindSavedTables in
+  // server/checkpoint/final_tables.h. Returns null if the job has no tables,
+  // and the errors of FindSavedTables and ReadTableFiles.
   static absl::StatusOr<std::unique_ptr<TrainedTables>> Load(
       const JobSpec& job, const std::string& run);
 

@@ -203,6 +203,14 @@ void Conversation::OnWorkerMessage(const void* call,
       // A call of an earlier membership may still be ending.
       if (stay_.exchanges.count(call) == 0) return;
       return CheckContribution(message.contribution());
+    case WorkerMessage::kRowContribution:
+      if (stay_.exchanges.count(call) == 0) return;
+      CheckAssigned(message.row_contribution().step(),
+                    message.row_contribution().node());
+      if (const auto fault = stay_.OnRows(message.row_contribution())) {
+        Add(fault->what, fault->rule);
+      }
+      return;
     default:
       return;
   }
@@ -242,7 +250,10 @@ void Conversation::CheckContribution(const Contribution& contribution) {
   if (leases_steps_) {
     CheckLeased(contribution);
   } else {
-    CheckAssigned(contribution);
+    CheckAssigned(contribution.step(), contribution.node());
+  }
+  if (const auto fault = stay_.CheckTables(contribution.step())) {
+    Add(fault->what, fault->rule);
   }
   const int sent = ++stay_.sent[{contribution.step(), contribution.chunk(),
                                  contribution.node()}];
@@ -287,9 +298,9 @@ void Conversation::CheckLeased(const Contribution& contribution) {
   }
 }
 
-void Conversation::CheckAssigned(const Contribution& contribution) {
+void Conversation::CheckAssigned(int64_t step, int node) {
   // The leaves below the node.
-  int begin = contribution.node();
+  int begin = node;
   int end = begin + 1;
   while (begin > 0 && begin < micro_batches_) {
     begin *= 2;
@@ -303,9 +314,8 @@ void Conversation::CheckAssigned(const Contribution& contribution) {
       });
   // The server reports nodes that do not exist.
   if (assigned || begin < 0) return;
-  Add(absl::StrCat("step ", contribution.step(), ": it sent node ",
-                   contribution.node(), " (micro-batches ", begin, " to ",
-                   end - 1, "), which no Deal assigned to it"),
+  Add(absl::StrCat("step ", step, ": it sent node ", node, " (micro-batches ",
+                   begin, " to ", end - 1, "), which no Deal assigned to it"),
       absl::StrCat(kStepRule,
                    "a worker computes the micro-batches that it "
                    "is assigned (items 1 and 2)"));
@@ -337,6 +347,8 @@ void Conversation::OnServerMessage(const ServerMessage& message) {
     int64_t& version =
         stay_.versions.emplace(message.weights().chunk(), 0).first->second;
     version = std::max(version, message.weights().version());
+  } else if (message.has_tables_complete()) {
+    ++stay_.tables_complete[message.tables_complete().version()];
   } else if (message.has_outcome()) {
     OnOutcome(message.outcome());
   }

@@ -92,8 +92,7 @@ class Conversation {
   // tree was assigned to the worker.
   void CheckLeased(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CheckAssigned(const Contribution& contribution)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckAssigned(int64_t step, int node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnClaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)

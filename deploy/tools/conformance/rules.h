@@ -6,6 +6,7 @@ namespace tributary {
 
 inline constexpr char kJobRule[] = "PROTOCOL.md, A job from start to end: ";
 inline constexpr char kStepRule[] = "PROTOCOL.md, A step: ";
+inline constexpr char kTablesRule[] = "PROTOCOL.md, Tables: ";
 inline constexpr char kStatesRule[] = "WORKER.md, States: ";
 inline constexpr char kLostRule[] = "WORKER.md, States, Losing a server: ";
 inline constexpr char kDataRule[] = "DATA.md: ";

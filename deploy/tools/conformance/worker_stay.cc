@@ -18,6 +18,53 @@ std::optional<int64_t> WorkerStay::Version() const {
   return least;
 }
 
+std::optional<Fault> WorkerStay::OnRows(const RowContribution& rows) {
+  if (std::optional<Fault> early = CheckTables(rows.step())) return early;
+  if (!rows.last()) return std::nullopt;
+  const int servers = ++rows_sent[{rows.step(), rows.node()}];
+  if (!admission.has_value() || servers <= admission->server_address_size()) {
+    return std::nullopt;
+  }
+  return Fault{absl::StrCat("step ", rows.step(), ": it sent the rows of node ",
+                            rows.node(), " to a server twice"),
+               absl::StrCat(kTablesRule,
+                            "a worker sends one RowContribution to each server "
+                            "for each node")};
+}
+
+std::optional<Fault> WorkerStay::CheckTables(int64_t step) const {
+  // A server is at most one step ahead of another, so a later version of one
+  // is enough.
+  if (tables_complete.empty() || tables_complete.rbegin()->first > step) {
+    return std::nullopt;
+  }
+  const auto found = tables_complete.find(step);
+  if (found != tables_complete.end() && admission.has_value() &&
+      found->second >= admission->server_address_size()) {
+    return std::nullopt;
+  }
+  return Fault{absl::StrCat("it contributed to step ", step,
+                            " before all servers had announced TablesComplete "
+                            "of this version"),
+               absl::StrCat(kTablesRule,
+                            "only when all servers have announced a version "
+                            "does a worker contribute to the step")};
+}
+
+std::optional<std::string> WorkerStay::MissingRows() const {
+  if (tables_complete.empty()) return std::nullopt;
+  for (const auto& [contribution, count] : sent) {
+    const auto& [step, chunk, node] = contribution;
+    const auto found = rows_sent.find({step, node});
+    const int servers = found == rows_sent.end() ? 0 : found->second;
+    if (servers >= admission->server_address_size()) continue;
+    return absl::StrCat("step ", step, ": it sent a Contribution of node ",
+                        node, ", but its RowContribution to ", servers, " of ",
+                        admission->server_address_size(), " servers");
+  }
+  return std::nullopt;
+}
+
 Fault WorkerStay::Pending(bool leases_steps) const {
   if (finished) {
     return {left ? "it sent Farewell, but did not exit"
@@ -74,6 +121,13 @@ Fault WorkerStay::Pending(bool leases_steps) const {
   if (deals.empty()) {
     return {"it sent Synced, and received no Deal: the job has not begun",
             absl::StrCat(kJobRule, "item 6")};
+  }
+  if (const std::optional<std::string> missing = MissingRows()) {
+    return {*missing,
+            absl::StrCat(kTablesRule,
+                         "a worker sends one RowContribution to each server "
+                         "for each node, also if no row of the server has a "
+                         "gradient")};
   }
   const int64_t version = *newest;
   const Deal& deal = deals.back();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "deploy/tools/conformance/fault.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -30,6 +31,12 @@ struct WorkerStay {
   // How often the worker has sent each contribution, by (step, chunk, node of
   // the summation tree); see Contribution.
   std::map<std::tuple<int64_t, int, int>, int> sent;
+  // For each version, how many servers have announced that their tables are
+  // complete (TablesComplete). Empty in jobs without tables.
+  std::map<int64_t, int> tables_complete;
+  // To how many servers the worker has sent all parts of the rows of a node, by
+  // (step, node).
+  std::map<std::pair<int64_t, int>, int> rows_sent;
   // The parts of evaluations that the worker has reported, as pairs of the
   // evaluated version and the number of the part (EvaluationReport.piece).
   std::set<std::pair<int64_t, int64_t>> reported;
@@ -67,9 +74,19 @@ struct WorkerStay {
   // Returns the smallest of the chunks' newest versions, or nullopt if a chunk
   // has none.
   std::optional<int64_t> Version() const;
+  // Records a message with rows. Returns its fault, if it has one.
+  std::optional<Fault> OnRows(const RowContribution& rows);
+  // Returns the fault of a contribution to a step before all servers have
+  // announced that their tables are complete at this version.
+  std::optional<Fault> CheckTables(int64_t step) const;
   // Returns the fault to report for a worker that sends no more messages; see
   // Conversation::Pending. `leases_steps` is as in Conversation.
   Fault Pending(bool leases_steps) const;
+
+ private:
+  // Returns a node whose gradient, but not its rows, has been sent to all
+  // servers; a message about it, or nothing.
+  std::optional<std::string> MissingRows() const;
 };
 
 }  // namespace tributary

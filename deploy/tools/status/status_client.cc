@@ -104,6 +104,11 @@ nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {
          {"shared_bytes_sent", statistics.shared_bytes_sent()},
          {"shared_bytes_received", statistics.shared_bytes_received()},
          {"steps", statistics.steps()}});
+    for (const TableSize& table : statistics.table()) {
+      json["processes"].back()["tables"].push_back({{"name", table.name()},
+                                                    {"rows", table.rows()},
+                                                    {"bytes", table.bytes()}});
+    }
   }
   return json;
 }

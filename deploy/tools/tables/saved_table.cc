@@ -12,14 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/sparse/initial_rows.h"
 #include "common/sparse/key_hash.h"
 #include "common/sparse/table_bucket.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
-#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_tables.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/table_files.h"
 #include "worker/data/formats/feature_hash.h"
@@ -35,16 +34,7 @@ struct SavedTables {
 
 absl::StatusOr<SavedTables> OpenSaved(const std::string& path) {
   SavedTables saved;
-  saved.folder = path;
-  if (!PathExists(absl::StrCat(path, "/", kManifestName))) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                               ListCheckpoints(CheckpointsFolder(path)));
-    if (checkpoints.empty()) {
-      return absl::NotFoundError(absl::StrCat(
-          path, " is neither a checkpoint nor a run with checkpoints"));
-    }
-    saved.folder = checkpoints.front().path;
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(saved.folder, FindSavedTables(path));
   TRIBUTARY_ASSIGN_OR_RETURN(saved.manifest, ReadManifest(saved.folder));
   saved.job = JobOf(saved.manifest);
   if (!saved.manifest.tables()) {
@@ -199,6 +189,15 @@ absl::StatusOr<SavedRow> LookUpText(const std::string& path,
   return absl::InvalidArgumentError(
       absl::StrCat(saved.folder, ": has no feature '", feature,
                    "'; name one of: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<std::vector<TableDiff>> DiffTables(const std::string& a,
+                                                  const std::string& b) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const SavedTables first, OpenSaved(a));
+  TRIBUTARY_ASSIGN_OR_RETURN(const SavedTables second, OpenSaved(b));
+  TRIBUTARY_ASSIGN_OR_RETURN(CheckpointDiff diff,
+                             DiffCheckpoints(first.folder, second.folder));
+  return std::move(diff.tables);
 }
 
 absl::StatusOr<ExportedTable> ExportTable(const std::string& path,

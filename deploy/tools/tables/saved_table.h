@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/checkpoint/checkpoint_diff.h"
 
 namespace tributary {
 
-// In the functions below, `path` is a run's folder, for its newest checkpoint,
-// or a checkpoint. All return NotFound if it is neither, FailedPrecondition if
-// it has no tables, InvalidArgument if it does not have the table or feature,
-// and the errors of ReadTableFiles.
+// In the functions below, `path` is a run's folder, for its final rows or, if
+// it has none, its newest checkpoint, or a checkpoint. All return NotFound if
+// it is neither, FailedPrecondition if it has no tables, InvalidArgument if it
+// does not have the table or feature, and the errors of ReadTableFiles.
 
 struct TableStatistics {
   std::string name;
@@ -55,6 +56,11 @@ struct ExportedTable {
 absl::StatusOr<ExportedTable> ExportTable(const std::string& path,
                                           std::string table,
                                           std::string folder);
+
+// Returns the differences between the rows of two runs or checkpoints. Also
+// returns FailedPrecondition if they have different models or tables.
+absl::StatusOr<std::vector<TableDiff>> DiffTables(const std::string& a,
+                                                  const std::string& b);
 
 }  // namespace tributary
 

@@ -75,6 +75,19 @@ function stageParts(events) {
     table('stages', ['stage'], newest.map((e) => make('tr', {}, make('td', {className: 'text'}, e.message))))];
 }
 
+// The tables of embeddings, whose parts the servers have.
+function tableParts(processes) {
+  const tables = new Map();
+  for (const part of processes.flatMap((p) => p.tables ?? [])) {
+    const sum = tables.get(part.name) ?? {rows: 0, bytes: 0};
+    tables.set(part.name, {rows: sum.rows + part.rows, bytes: sum.bytes + part.bytes});
+  }
+  if (tables.size === 0) return [];
+  return [make('h2', {}, 'Tables of embeddings'),
+    table('tables', ['table', '#rows', '#memory of rows and index'], [...tables].map(([name, sum]) =>
+      make('tr', {}, make('td', {}, name), numberCell(sum.rows, sum.rows.toLocaleString('en')), bytesCell(sum.bytes))))];
+}
+
 // Returns the elements of the view of the processes; `data` is an answer of
 // /api/status, and `events` are the newest events of the run.
 export function clusterParts(data, events) {
@@ -84,7 +97,8 @@ export function clusterParts(data, events) {
     parts.push(make('p', {}, 'The job does not answer, and there is no summary.json of it: its server was killed, or ' +
         'the job runs where this page cannot reach it.'));
   }
-  return [...parts, ...stageParts(events)];
+  const processes = (data.live ? data.status?.processes : data.summary?.processes) ?? [];
+  return [...parts, ...tableParts(processes), ...stageParts(events)];
 }
 
 // Returns the elements of the view of the exchange; `data` is an answer of

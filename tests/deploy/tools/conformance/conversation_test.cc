@@ -10,6 +10,7 @@ namespace tributary {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A job with two servers, eight micro-batches and two chunks.
 class ConversationTest : public ::testing::Test {
@@ -80,6 +81,19 @@ class ConversationTest : public ::testing::Test {
     message.mutable_contribution()->set_node(node);
     conversation_.OnWorkerMessage(&call_, message);
   }
+  void TablesComplete(int64_t version) {
+    ServerMessage message;
+    message.mutable_tables_complete()->set_version(version);
+    conversation_.OnServerMessage(message);
+  }
+  void ContributeRows(const void* call, int64_t step, int node,
+                      bool last = true) {
+    WorkerMessage message;
+    message.mutable_row_contribution()->set_step(step);
+    message.mutable_row_contribution()->set_node(node);
+    message.mutable_row_contribution()->set_last(last);
+    conversation_.OnWorkerMessage(call, message);
+  }
   void Evaluate(int64_t version, int64_t piece) {
     WorkerReport report;
     report.mutable_evaluation()->set_version(version);
@@ -121,6 +135,43 @@ class ConversationTest : public ::testing::Test {
   int call_ = 0;
   int other_call_ = 0;
 };
+
+TEST_F(ConversationTest, RowsGoToEachServerOnce) {
+  BeginWork();
+  TablesComplete(0);
+  TablesComplete(0);
+  Contribute(0, 0, 2);
+  Contribute(0, 1, 2);
+  EXPECT_THAT(Pending(), HasSubstr("RowContribution to 0 of 2 servers"));
+  ContributeRows(&call_, 0, 2, /*last=*/false);
+  ContributeRows(&call_, 0, 2);
+  EXPECT_THAT(Pending(), HasSubstr("RowContribution to 1 of 2 servers"));
+  ContributeRows(&other_call_, 0, 2);
+  EXPECT_THAT(Pending(), Not(HasSubstr("RowContribution")));
+  EXPECT_EQ(What(), "");
+  ContributeRows(&call_, 0, 2);
+  EXPECT_THAT(What(), HasSubstr("twice"));
+  EXPECT_THAT(Rule(), HasSubstr("Tables"));
+}
+
+TEST_F(ConversationTest, RowsOfOtherMicroBatchesAreAFault) {
+  BeginWork();
+  TablesComplete(0);
+  TablesComplete(0);
+  ContributeRows(&call_, 0, 3);
+  EXPECT_THAT(What(), HasSubstr("no Deal"));
+}
+
+TEST_F(ConversationTest, AStepBeginsWhenAllTablesAreComplete) {
+  BeginWork();
+  TablesComplete(0);
+  TablesComplete(0);
+  TablesComplete(1);
+  Contribute(0, 0, 2);  // A repeated step.
+  EXPECT_EQ(What(), "");
+  Contribute(1, 0, 2);
+  EXPECT_THAT(What(), HasSubstr("TablesComplete"));
+}
 
 TEST_F(ConversationTest, ACorrectWorkerHasNoFault) {
   BeginWork();

@@ -97,7 +97,7 @@ def make_run(folder, steps, workers, log_every, name='made', rate=0.01):
         'evaluation': {'loss': last['evaluation_loss'],
                        'accuracy': last['evaluation_accuracy']},
         'seconds': last['seconds'], 'unit': 'rows', 'attempt': 1,
-        'workers': workers, 'workers_lost': 0, 'servers': 1,
+        'workers': workers, 'workers_lost': 0, 'servers': 2,
         'exchange': 'parameter_server', 'parameters': 2372,
         'weights_sha256': '0' * 64,
         'processes': [{'role': 'worker', 'rank': rank,
@@ -109,7 +109,11 @@ def make_run(folder, steps, workers, log_every, name='made', rate=0.01):
                      [{'role': 'server', 'rank': 0,
                        'bytes_sent': 9488 * steps * workers,
                        'bytes_received': 9488 * steps * workers,
-                       'peak_memory_bytes': 60000000, 'cpu_seconds': 2.5}]}
+                       'peak_memory_bytes': 60000000, 'cpu_seconds': 2.5,
+                       'tables': [{'name': 'users', 'rows': 1200, 'bytes': 96000}]},
+                      {'role': 'server', 'rank': 1, 'bytes_sent': 0, 'bytes_received': 0,
+                       'peak_memory_bytes': 60000000, 'cpu_seconds': 2.5,
+                       'tables': [{'name': 'users', 'rows': 800, 'bytes': 64000}]}]}
     os.makedirs(os.path.join(folder, 'logs'), exist_ok=True)
     for process in ['server 0'] + [f'worker {rank}' for rank in range(workers)]:
         path = os.path.join(folder, 'logs', process.replace(' ', '-') + '.log')

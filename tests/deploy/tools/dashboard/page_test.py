@@ -146,6 +146,8 @@ class PageTest(PageCase):
             # Of the newest attempt.
             self.assertEqual([row[0] for row in self.values(browser, 'stages')],
                              ['first', 'second'])
+            self.assertEqual([row[:3] for row in self.values(browser, 'tables')],
+                             [['users', 2000, 160000]])
             browser.press('6')
             browser.wait_for(READY % 'exchange')
             rows = self.values(browser, 'bytes')

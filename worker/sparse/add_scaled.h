@@ -1,0 +1,16 @@
+// Adds a multiple of a row.
+#ifndef TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_
+#define TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_
+
+namespace tributary {
+
+// Adds `scale` times `from` to `to`, `count` elements that do not overlap.
+__attribute__((always_inline)) inline void AddScaled(
+    const float* __restrict from, float scale, int count,
+    float* __restrict to) {
+  for (int i = 0; i < count; ++i) to[i] += scale * from[i];
+}
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_
