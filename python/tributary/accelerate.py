@@ -164,8 +164,12 @@ class Accelerator(accelerate.Accelerator):
         """Ends trackers. After a loop that has ended early, ends the job, for all
         workers; see `Session.end_job`."""
         super().end_training()
-        if self._ours is not None:
-            self.session.end_job()
+        if self._ours is None or self._ours.done:
+            return
+        _trainers.warn(self.session, 'the loop has ended after step '
+                       f'{self._ours.next_step} of {self.session.job.steps}, and the job '
+                       'with it')
+        self.session.end_job()
 
     def skip_first_batches(self, dataloader: Any, num_batches: int = 0) -> Any:
         if isinstance(dataloader, EpochLoader):

@@ -129,9 +129,15 @@ class AccelerateTest(support.JobTest):
         self.assertEqual([event[1] for event in self.events()], [16, 32, 48])
         self.assertIn('max_norm=1.0 is not used', self.log('run'))
 
+    def test_a_loop_that_ends_early_ends_the_job(self):
+        one, two = (self.train(f'{workers}', self.job(epochs=2), WORKER, workers)
+                    for workers in (1, 2))
+        self.assertEqual((one['steps'], two['steps']), (8, 8))
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+        self.assertIn('has ended after step 8 of 12', self.log('1'))
+
     def test_mistakes_are_one_error(self):
         for number, (words, options) in enumerate((
-                (['ended before the job', 'all epochs'], {'epochs': 2}),
                 (['shuffle=True'], {'sequential': True}),
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):

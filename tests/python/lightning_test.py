@@ -165,7 +165,7 @@ class LightningTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for words, options in (
                 (['stopped after step 8 of 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'stop_when of the job'], {'stop': True}),
+                (['stop_when of the job'], {'stop': True, 'optimizer': PROGRAM}),
                 (['accumulate_grad_batches is 1', '2 batches'], {'batch': 4})):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{len(words)}{len(options)}{next(iter(options))}',
@@ -179,6 +179,13 @@ class LightningTest(support.JobTest):
                  'stop_when { target: 1000 }'))
         summary = self.train('run', job, WORKER, workers=2)
         self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
+
+    def test_early_stopping_ends_the_job(self):
+        one, two = (self.train(f'{workers}', self.job(stop=True), WORKER, workers)
+                    for workers in (1, 2))
+        self.assertEqual((one['steps'], self.seen()['steps']), (8, 8))
+        self.assertIn('program', one['stop_reason'])
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
 
     def test_clips_as_the_job_does(self):
         self.digest('run', clip=0.5)

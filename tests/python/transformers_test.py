@@ -153,9 +153,6 @@ class TransformersTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for number, (words, options) in enumerate((
                 (['trains 8 steps', 'the job 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'stop_when of the job'],
-                 {'stop': True, 'options': {'metric_for_best_model': 'accuracy',
-                                            'load_best_model_at_end': True}}),
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
@@ -168,6 +165,16 @@ class TransformersTest(support.JobTest):
                  'stop_when { target: 1000 }'))
         summary = self.train('run', job, WORKER, workers=2)
         self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
+
+    def test_early_stopping_ends_the_job(self):
+        job = self.job(stop=True, options={'metric_for_best_model': 'accuracy',
+                                           'load_best_model_at_end': True})
+        one, two = (self.train(f'{workers}', job, WORKER, workers) for workers in (1, 2))
+        self.assertEqual((one['steps'], self.seen()['steps']), (8, 8))
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+        # The model is the best one of the evaluations, not the last one.
+        best = max(event[2] for event in self.evaluations()[:2])
+        self.assertEqual(self.seen()['metrics']['eval_accuracy'], best)
 
     def test_clips_as_the_job_does(self):
         clipped = self.digest('job', more='clip_norm: 0.1', options={'max_grad_norm': 0.1})
