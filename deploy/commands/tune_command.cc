@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -20,6 +23,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/signal_queue.h"
+#include "deploy/launch/train/launch_record.h"
 #include "deploy/launch/train/local_data.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/study_writer.h"
@@ -42,6 +46,8 @@ struct TuneFlags {
   std::string output;
   std::string resume;
   std::string import;
+  std::string worker_command;
+  std::string worker_folder;  // Of the command of a resumed search.
   std::string python = "python3";
   std::string device;
   std::string server_device;
@@ -99,6 +105,10 @@ std::unique_ptr<CommandLine> MakeCommandLine(TuneFlags* flags) {
                    "Compute threads of each worker. Default: this machine's "
                    "cores divided by the workers of all trials; on a GPU, 2.",
                    1, 1024, &flags->threads);
+  line->AddText("worker-command", "COMMAND",
+                "Start COMMAND for each worker, as in 'tributary train'. A "
+                "resumed search uses the command with which it was started.",
+                &flags->worker_command);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("max-restarts",
@@ -224,6 +234,8 @@ absl::StatusOr<TunerOptions> MakeOptions(const TuneFlags& flags,
   options.servers = static_cast<int>(flags.servers);
   options.threads = flags.threads;
   options.server_device = flags.server_device;
+  options.worker_command = flags.worker_command;
+  options.worker_folder = flags.worker_folder;
   options.python = flags.python;
   options.max_restarts = flags.max_restarts;
   options.keep_models = flags.keep_models;
@@ -233,7 +245,33 @@ absl::StatusOr<TunerOptions> MakeOptions(const TuneFlags& flags,
   return options;
 }
 
-int Tune(const TuneFlags& flags, const TrainingSources& sources) {
+// Remembers the command of the workers, for the time when the search is resumed
+// without it.
+absl::Status RememberCommand(const std::string& folder, TuneFlags* flags) {
+  if (!flags->resume.empty() && flags->worker_command.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const absl::optional<LaunchRecord> record,
+                               ReadLaunchRecord(folder));
+    if (!record.has_value() || record->worker_command.empty()) {
+      return absl::OkStatus();
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckWorkingFolder(folder, *record));
+    flags->worker_command = record->worker_command;
+    std::error_code error;
+    if (!std::filesystem::equivalent(record->working_folder, ".", error)) {
+      flags->worker_folder = record->working_folder;
+    }
+    return absl::OkStatus();
+  }
+  LaunchRecord record;
+  record.worker_command = flags->worker_command;
+  std::error_code error;
+  record.working_folder = std::filesystem::current_path(error).string();
+  record.workers = absl::StrCat(flags->workers);
+  record.servers = flags->servers;
+  return WriteLaunchRecord(folder, record);
+}
+
+int Tune(TuneFlags flags, const TrainingSources& sources) {
   const absl::StatusOr<std::string> folder = ChooseFolder(flags);
   if (!folder.ok()) return ReportError(folder.status());
   const bool exists = TuneStudy::Exists(*folder);
@@ -262,8 +300,13 @@ int Tune(const TuneFlags& flags, const TrainingSources& sources) {
   if (!imported.ok()) return ReportError(imported);
   const absl::Status same = CheckSameSearch(flags, **study);
   if (!same.ok()) return ReportError(same);
-  const absl::Status readable = CheckLocalData((*study)->job(), sources);
-  if (!readable.ok()) return ReportError(readable);
+  const absl::Status remembered = RememberCommand(*folder, &flags);
+  if (!remembered.ok()) return ReportError(remembered);
+  // Programs of the user's read data of their own.
+  if (flags.worker_command.empty()) {
+    const absl::Status readable = CheckLocalData((*study)->job(), sources);
+    if (!readable.ok()) return ReportError(readable);
+  }
   absl::StatusOr<TunerOptions> options = MakeOptions(flags, (*study)->search());
   if (!options.ok()) return ReportError(options.status());
   TuneEnd end;

@@ -176,6 +176,8 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
                                  device));
   launch.server_threads = ServerThreads(options_.servers * options_.parallel);
   launch.output = study_.TrialFolder(segment.trial);
+  launch.worker_command = options_.worker_command;
+  launch.worker_folder = options_.worker_folder;
   launch.max_restarts = options_.max_restarts;
   launch.log = options_.log;
   return launch;

@@ -28,6 +28,9 @@ struct TunerOptions {
   // By slot, a number below `parallel`: the value of --device for workers.
   std::vector<std::string> devices;
   std::string server_device = "cpu";
+  // As in JobLaunch.
+  std::string worker_command;
+  std::string worker_folder;
   std::string python = "python3";  // For the samplers of Optuna.
   int64_t max_restarts = 10;       // Of processes, for each segment of a trial.
   bool keep_models = false;  // Of all trials; otherwise, of the best one only.
