@@ -85,6 +85,7 @@ const std::vector<Command>& Commands() {
        WithoutSources(&RunSparseCommand)},
       {"compare", "train a job with every exchange and compare them",
        &RunCompareCommand},
+      {"tune", "search for the best values of a job's fields", &RunTuneCommand},
       {"devices", "list the devices of this machine and their processes",
        WithoutSources(&RunDevicesCommand)},
       {"plan", "predict the step time of a job on a cluster", &RunPlanCommand},

@@ -85,6 +85,11 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
                     const Environment& environment,
                     const TrainingSources& sources);
 
+// `tributary tune`: searches for the best values of fields of a job.
+int RunTuneCommand(const std::vector<std::string>& arguments,
+                   const Environment& environment,
+                   const TrainingSources& sources);
+
 // `tributary worker`: runs one worker.
 int RunWorkerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment,

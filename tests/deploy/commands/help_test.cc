@@ -33,7 +33,7 @@ TEST(HelpTest, EachCommandShowsExamplesFirst) {
   for (const char* command :
        {"train", "server", "worker", "status", "runs", "sample", "export",
         "tokenize", "checkpoint", "compare", "plan", "certs", "bench",
-        "devices", "conformance", "sparse"}) {
+        "devices", "conformance", "sparse", "tune"}) {
     EXPECT_THAT(commands, HasSubstr(command));
     const std::string help = HelpOf(command);
     EXPECT_LT(help.find("Examples:"), help.find("Usage: tributary"));
@@ -43,7 +43,8 @@ TEST(HelpTest, EachCommandShowsExamplesFirst) {
 TEST(HelpTest, EachBenchmarkAndEachActionDescribesItself) {
   for (const char* command :
        {"bench step", "bench exchange", "bench stream", "checkpoint ls",
-        "checkpoint verify", "checkpoint diff"}) {
+        "checkpoint verify", "checkpoint diff", "tune status", "tune best",
+        "tune enqueue"}) {
     HelpOf(command);
   }
 }

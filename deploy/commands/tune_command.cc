@@ -1,0 +1,497 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/os/file_system.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/signal_queue.h"
+#include "deploy/launch/train/launch_record.h"
+#include "deploy/launch/train/local_data.h"
+#include "deploy/tools/tune/search/search_file.h"
+#include "deploy/tools/tune/study_writer.h"
+#include "deploy/tools/tune/trial_job.h"
+#include "deploy/tools/tune/tune_display.h"
+#include "deploy/tools/tune/tune_report.h"
+#include "deploy/tools/tune/tune_study.h"
+#include "deploy/tools/tune/tuner.h"
+#include "nlohmann/json.hpp"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kMaxJobBytes = 1 << 20;
+constexpr int64_t kRowsOfReport = 20;
+
+struct TuneFlags {
+  std::string search;
+  std::string output;
+  std::string resume;
+  std::string import;
+  std::string worker_command;
+  std::string worker_folder;  // Of the command of a resumed search.
+  std::string python = "python3";
+  std::string device;
+  std::string server_device;
+  int64_t parallel = 0;  // 0: not set.
+  int64_t workers = 1;
+  int64_t servers = 1;
+  int64_t threads = 0;  // 0: not set.
+  int64_t max_restarts = 10;
+  bool overwrite = false;
+  bool keep_models = false;
+  bool quiet = false;
+  LogFlags log;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(TuneFlags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "tune", "SEARCH.textproto",
+      "Searches for the best values of fields of a job, such as the learning "
+      "rate: trains the job with many values, several at a time, and keeps the "
+      "best model. The result is the same for any --parallel, and after "
+      "restarts. docs/tune.md describes search files.",
+      std::vector<CommandLine::Example>{
+          {"tune examples/tune.textproto",
+           "Search; the folder that is printed contains the study."},
+          {"tune SEARCH.textproto --parallel 4 --output runs/search",
+           "Train four trials at the same time."},
+          {"tune --resume runs/search",
+           "Continue a search that was stopped or killed."},
+          {"tune status runs/search", "Show its trials."},
+          {"tune best runs/search --export-job best.textproto",
+           "Show the best trial, and write its job."},
+          {"tune enqueue runs/search optimizer.adamw.learning_rate=0.001",
+           "Try these values next."}});
+  line->SetOperand(/*required=*/false, &flags->search);
+  line->AddInteger("parallel",
+                   "Trials that run at the same time. Default: that of the "
+                   "search, else 1.",
+                   1, 1000, &flags->parallel);
+  line->AddText("output", "DIR",
+                "Folder for the study and the runs of its trials. Default: "
+                "runs/tune-NAME-TIME.",
+                &flags->output);
+  line->AddText("resume", "DIR",
+                "Continue the study in DIR. SEARCH may be left out.",
+                &flags->resume);
+  line->AddText("import", "FILE",
+                "Begin with the trials of a study in this journal of Optuna.",
+                &flags->import);
+  AddOverwriteFlag(line.get(), &flags->overwrite);
+  line->AddInteger("workers", "Worker processes of each trial. Default 1.", 1,
+                   1024, &flags->workers);
+  line->AddInteger("servers", "Server processes of each trial. Default 1.", 1,
+                   256, &flags->servers);
+  line->AddInteger("threads",
+                   "Compute threads of each worker. Default: this machine's "
+                   "cores divided by the workers of all trials; on a GPU, 2.",
+                   1, 1024, &flags->threads);
+  line->AddText("worker-command", "COMMAND",
+                "Start COMMAND for each worker, as in 'tributary train'. A "
+                "resumed search uses the command with which it was started.",
+                &flags->worker_command);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
+  line->AddInteger("max-restarts",
+                   "Maximum number of restarts of crashed processes of a "
+                   "trial. Default 10.",
+                   0, 1000000000, &flags->max_restarts);
+  line->AddSwitch("keep-models",
+                  "Keep the models and checkpoints of all trials. Default: "
+                  "only of the best trial.",
+                  &flags->keep_models);
+  line->AddText("python", "PROGRAM",
+                "Python 3 with the package optuna, for samplers of Optuna. "
+                "Default python3.",
+                &flags->python);
+  AddLogFlags(line.get(), &flags->log);
+  line->AddSwitch("quiet", "Show no progress, only the result.", &flags->quiet);
+  return line;
+}
+
+// Reads the job file of the search; "" for the built-in job.
+absl::StatusOr<std::string> ReadJobText(const std::string& search_path,
+                                        const SearchSpec& search) {
+  if (search.job().empty()) return std::string();
+  const bool absolute = search.job()[0] == '/';
+  const std::string path =
+      absolute ? search.job()
+               : absl::StrCat(FolderOf(search_path), "/", search.job());
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxJobBytes);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(search_path, ": job: ", text.status().message()));
+  }
+  // An empty file is no job, but the built-in one has no text.
+  TRIBUTARY_RETURN_IF_ERROR(ParseJob(*text, path).status());
+  return text->empty() ? std::string("\n") : *text;
+}
+
+// Returns the search without what may change when it is resumed.
+std::string Comparable(SearchSpec search) {
+  search.clear_name();
+  search.clear_parallel();
+  return PrintSearch(search);
+}
+
+absl::Status CheckSameSearch(const TuneFlags& flags, const TuneStudy& study) {
+  if (flags.search.empty()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const SearchSpec search, LoadSearch(flags.search));
+  if (Comparable(search) == Comparable(study.search())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      flags.search, " differs from the search of ", flags.resume,
+      "; leave it out, or begin another study with another --output"));
+}
+
+// An imported study from which the search would learn nothing is a mistake.
+absl::Status CheckImport(const TuneFlags& flags, const TuneStudy& study) {
+  const std::vector<StudyTrial>& trials = study.study().trials();
+  if (flags.import.empty() || trials.empty() ||
+      std::any_of(trials.begin(), trials.end(), [](const StudyTrial& trial) {
+        return !trial.point.empty();
+      })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      flags.import, ": none of its ", trials.size(),
+      " trials has ended with the parameters of the search; names, kinds and "
+      "choices must be equal"));
+}
+
+absl::Status CreateStudy(const TuneFlags& flags, const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const SearchSpec search, LoadSearch(flags.search));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string job_text,
+                             ReadJobText(flags.search, search));
+  return TuneStudy::Create(folder, search, job_text, flags.import);
+}
+
+// Returns the folder of the study, and checks the flags that choose it.
+absl::StatusOr<std::string> ChooseFolder(const TuneFlags& flags) {
+  if (!flags.resume.empty()) {
+    if (!flags.output.empty() || !flags.import.empty() || flags.overwrite) {
+      return absl::InvalidArgumentError(
+          "--resume continues the study in its folder; leave out --output, "
+          "--import and --overwrite");
+    }
+    return flags.resume;
+  }
+  if (flags.search.empty()) {
+    return absl::InvalidArgumentError(
+        "pass a search file, or --resume DIR (see 'tributary tune --help')");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const SearchSpec search, LoadSearch(flags.search));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string job_text,
+                             ReadJobText(flags.search, search));
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
+  if (!flags.output.empty()) return flags.output;
+  return FreshOutputDirectory("tune-" +
+                              (search.has_name() ? search.name() : job.name()));
+}
+
+// Returns the value of --device for the workers of each slot: the GPUs in turn.
+absl::StatusOr<std::vector<std::string>> ChooseDevices(const TuneFlags& flags,
+                                                       int parallel) {
+  std::vector<std::string> devices;
+  for (int slot = 0; slot < parallel; ++slot) {
+    std::string remark;
+    TRIBUTARY_ASSIGN_OR_RETURN(const DeviceName device,
+                               ChooseDevice(flags.device, slot * flags.workers,
+                                            ListedGpus(), &remark));
+    // With several workers, each of them chooses.
+    devices.push_back(flags.workers > 1 ? DeviceOfAll(flags.device, device)
+                                        : FormatDeviceName(device));
+  }
+  return devices;
+}
+
+absl::StatusOr<TunerOptions> MakeOptions(const TuneFlags& flags,
+                                         const SearchSpec& search) {
+  TunerOptions options;
+  options.parallel =
+      static_cast<int>(flags.parallel > 0 ? flags.parallel : search.parallel());
+  options.workers = flags.workers;
+  options.servers = static_cast<int>(flags.servers);
+  options.threads = flags.threads;
+  options.server_device = flags.server_device;
+  options.worker_command = flags.worker_command;
+  options.worker_folder = flags.worker_folder;
+  options.python = flags.python;
+  options.max_restarts = flags.max_restarts;
+  options.keep_models = flags.keep_models;
+  options.log = flags.log;
+  TRIBUTARY_ASSIGN_OR_RETURN(options.devices,
+                             ChooseDevices(flags, options.parallel));
+  return options;
+}
+
+// Remembers the command of the workers, for the time when the search is resumed
+// without it.
+absl::Status RememberCommand(const std::string& folder, TuneFlags* flags) {
+  if (!flags->resume.empty() && flags->worker_command.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const absl::optional<LaunchRecord> record,
+                               ReadLaunchRecord(folder));
+    if (!record.has_value() || record->worker_command.empty()) {
+      return absl::OkStatus();
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckWorkingFolder(folder, *record));
+    flags->worker_command = record->worker_command;
+    std::error_code error;
+    if (!std::filesystem::equivalent(record->working_folder, ".", error)) {
+      flags->worker_folder = record->working_folder;
+    }
+    return absl::OkStatus();
+  }
+  LaunchRecord record;
+  record.worker_command = flags->worker_command;
+  std::error_code error;
+  record.working_folder = std::filesystem::current_path(error).string();
+  record.workers = absl::StrCat(flags->workers);
+  record.servers = flags->servers;
+  return WriteLaunchRecord(folder, record);
+}
+
+int Tune(TuneFlags flags, const TrainingSources& sources) {
+  const absl::StatusOr<std::string> folder = ChooseFolder(flags);
+  if (!folder.ok()) return ReportError(folder.status());
+  const bool exists = TuneStudy::Exists(*folder);
+  if (flags.resume.empty() && exists && !flags.overwrite) {
+    return ReportError(absl::FailedPreconditionError(absl::StrCat(
+        *folder, " contains a study; continue it with --resume ", *folder,
+        ", choose another --output, or replace it with --overwrite")));
+  }
+  if (!flags.resume.empty() && !exists) {
+    return ReportError(TuneStudy::Open(*folder).status());
+  }
+  SignalQueue signals(/*with_children=*/true);
+  OutputDirectory::Names names;
+  names.resume = "--resume DIR";
+  const auto claimed = OutputDirectory::Claim(
+      *folder, EarlierRun(flags.resume, flags.overwrite), names);
+  if (!claimed.ok()) return ReportError(claimed.status());
+  if (flags.resume.empty()) {
+    const absl::Status created = CreateStudy(flags, *folder);
+    if (!created.ok()) return ReportError(created);
+  }
+  const absl::StatusOr<std::unique_ptr<TuneStudy>> study =
+      TuneStudy::Open(*folder);
+  if (!study.ok()) return ReportError(study.status());
+  const absl::Status imported = CheckImport(flags, **study);
+  if (!imported.ok()) return ReportError(imported);
+  const absl::Status same = CheckSameSearch(flags, **study);
+  if (!same.ok()) return ReportError(same);
+  const absl::Status remembered = RememberCommand(*folder, &flags);
+  if (!remembered.ok()) return ReportError(remembered);
+  // Programs of the user's read data of their own.
+  if (flags.worker_command.empty()) {
+    const absl::Status readable = CheckLocalData((*study)->job(), sources);
+    if (!readable.ok()) return ReportError(readable);
+  }
+  absl::StatusOr<TunerOptions> options = MakeOptions(flags, (*study)->search());
+  if (!options.ok()) return ReportError(options.status());
+  TuneEnd end;
+  {
+    TuneDisplay display(STDERR_FILENO, isatty(STDERR_FILENO) != 0, flags.quiet);
+    display.Message(absl::StrCat("searching ", (*study)->name(), ": ",
+                                 options->parallel, " at a time; ", *folder));
+    end = Tuner(study->get(), *std::move(options), &signals, &display).Run();
+  }
+  if (absl::IsCancelled(end.status)) {
+    std::fprintf(stderr, "%s; continue with: tributary tune --resume %s\n",
+                 std::string(end.status.message()).c_str(), folder->c_str());
+    return end.exit_code;
+  }
+  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
+  std::printf("%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
+              FormatBest(**study).c_str());
+  return kExitDone;
+}
+
+int RunStatus(const std::vector<std::string>& arguments,
+              const Environment& environment) {
+  std::string folder;
+  bool json = false;
+  int64_t rows = kRowsOfReport;
+  CommandLine line(
+      "tune status", "DIR",
+      "Shows the trials of a study, the best ones first, while it "
+      "runs or afterwards.",
+      {{"tune status runs/search", "Print a table."},
+       {"tune status runs/search --json", "Print all results for scripts."}});
+  line.SetOperand(/*required=*/true, &folder);
+  line.AddInteger("rows", "Number of trials to show. Default 20.", 1, 1000000,
+                  &rows);
+  line.AddSwitch("json", "Print one JSON object.", &json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const auto study = TuneStudy::Open(folder);
+  if (!study.ok()) return ReportFileError(study.status());
+  if (json) {
+    std::printf("%s\n", StudyJson(**study)
+                            .dump(-1, ' ', false,
+                                  nlohmann::json::error_handler_t::replace)
+                            .c_str());
+  } else {
+    std::printf("%s%s", FormatStudy(**study, rows).c_str(),
+                FormatBest(**study).c_str());
+  }
+  return kExitDone;
+}
+
+absl::Status ShowBest(const std::string& folder, const std::string& job_path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TuneStudy> study,
+                             TuneStudy::Open(folder));
+  const std::vector<int64_t> best = study->study().Best();
+  if (best.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, ": no trial is complete yet"));
+  }
+  std::printf("%s", FormatBest(*study).c_str());
+  if (job_path.empty()) return absl::OkStatus();
+  if (best.size() > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--export-job: the study has ", best.size(),
+                     " best trials; pass one with --trial, and its number"));
+  }
+  return absl::OkStatus();
+}
+
+int RunBest(const std::vector<std::string>& arguments,
+            const Environment& environment) {
+  std::string folder, job_path;
+  int64_t trial = -1;
+  CommandLine line(
+      "tune best", "DIR",
+      "Shows the best trial of a study; with several objectives, the trials "
+      "that no other trial beats.",
+      {{"tune best runs/search", "Print its values and its run."},
+       {"tune best runs/search --export-job best.textproto",
+        "Write its job, for 'tributary train best.textproto'."}});
+  line.SetOperand(/*required=*/true, &folder);
+  line.AddText("export-job", "FILE", "Write the job of the trial to FILE.",
+               &job_path);
+  line.AddInteger("trial", "Export this trial instead of the best one.", 0,
+                  INT64_MAX, &trial);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  if (trial < 0) {
+    const absl::Status shown = ShowBest(folder, job_path);
+    if (!shown.ok()) return ReportFileError(shown);
+  }
+  if (job_path.empty()) return kExitDone;
+  const auto study = TuneStudy::Open(folder);
+  if (!study.ok()) return ReportFileError(study.status());
+  if (trial < 0) trial = (*study)->study().Best().front();
+  if (trial >= (*study)->study().size() ||
+      (*study)->study().trials()[trial].point.empty()) {
+    return ReportError(absl::InvalidArgumentError(
+        absl::StrCat("--trial ", trial,
+                     ": the study has no such trial with these "
+                     "parameters; see 'tributary tune status ",
+                     folder, "'")));
+  }
+  const absl::StatusOr<JobSpec> job = (*study)->JobOfTrial(trial);
+  if (!job.ok()) return ReportError(job.status());
+  const absl::Status written = WriteFileAtomically(job_path, {PrintJob(*job)});
+  if (!written.ok()) return ReportError(written);
+  std::printf("job          %s\n", job_path.c_str());
+  return kExitDone;
+}
+
+absl::Status Enqueue(const std::vector<std::string>& operands) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TuneStudy> study,
+                             TuneStudy::Open(operands[0]));
+  const SearchSpace& space = study->space();
+  SearchPoint fixed(space.size());
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const absl::string_view set = operands[i];
+    const size_t equals = set.find('=');
+    const int parameter = equals == absl::string_view::npos
+                              ? -1
+                              : space.Find(set.substr(0, equals));
+    if (parameter < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          operands[i], ": write PATH=VALUE, with a path of the search"));
+    }
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        fixed[parameter], space.ParseValue(parameter, set.substr(equals + 1)));
+  }
+  absl::Status status;
+  do {
+    if (study->study().closed()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          operands[0], ": the study has all trials of its budget"));
+    }
+    status = StudyWriter(study.get()).Enqueue(fixed);
+  } while (absl::IsAborted(status));
+  if (!status.ok()) return status;
+  const int64_t trial = study->study().size() - 1;
+  std::printf("trial %d: %s\n", static_cast<int>(trial),
+              PointText(*study, trial).c_str());
+  return absl::OkStatus();
+}
+
+int RunEnqueue(const std::vector<std::string>& arguments,
+               const Environment& environment) {
+  std::vector<std::string> operands;
+  CommandLine line(
+      "tune enqueue", "DIR PATH=VALUE...",
+      "Adds a trial with these values to a study, also while it runs. Values "
+      "that are left out are random.",
+      {{"tune enqueue runs/search optimizer.adamw.learning_rate=0.001",
+        "Try this learning rate next."}});
+  line.SetOperands(&operands);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  if (operands.size() < 2) {
+    return ReportError(absl::InvalidArgumentError(
+        "pass the folder of a study and at least one PATH=VALUE (see "
+        "'tributary tune enqueue --help')"));
+  }
+  const absl::Status status = Enqueue(operands);
+  return status.ok() ? kExitDone : ReportFileError(status);
+}
+
+}  // namespace
+
+int RunTuneCommand(const std::vector<std::string>& arguments,
+                   const Environment& environment,
+                   const TrainingSources& sources) {
+  if (!arguments.empty()) {
+    const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+    if (arguments[0] == "status") return RunStatus(rest, environment);
+    if (arguments[0] == "best") return RunBest(rest, environment);
+    if (arguments[0] == "enqueue") return RunEnqueue(rest, environment);
+  }
+  TuneFlags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  return Tune(flags, sources);
+}
+
+}  // namespace tributary

@@ -1,0 +1,323 @@
+#include "deploy/tools/tune/tuner.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/text/counted.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/run_files.h"
+#include "deploy/flags/thread_counts.h"
+#include "deploy/flags/worker_count.h"
+#include "deploy/launch/job/progress_display.h"
+#include "deploy/tools/tune/trial_job.h"
+#include "deploy/tools/tune/tune_report.h"
+#include "nlohmann/json.hpp"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+namespace {
+
+// How often the table is drawn, and the journal is read, at least.
+constexpr absl::Duration kTick = absl::Milliseconds(500);
+
+int64_t BeginOf(const Study& study, const Segment& segment) {
+  if (segment.rung == 0) return 0;
+  const int bracket = study.trials()[segment.trial].bracket;
+  return study.plan().brackets[bracket].rungs[segment.rung - 1];
+}
+
+// Appends to the journal, again if another process has written in between.
+template <typename Append>
+absl::Status Insist(const Append& append) {
+  absl::Status status;
+  do {
+    status = append();
+  } while (absl::IsAborted(status));
+  return status;
+}
+
+}  // namespace
+
+Tuner::Tuner(TuneStudy* study, TunerOptions options, SignalQueue* signals,
+             TuneDisplay* display)
+    : study_(*study),
+      writer_(study),
+      options_(std::move(options)),
+      signals_(*signals),
+      display_(*display),
+      began_(absl::Now()),
+      slots_(options_.parallel) {}
+
+TuneEnd Tuner::Run() {
+  absl::Status status;
+  while (status.ok()) {
+    if (signal_ == 0) {
+      status = CheckTime();
+      if (status.ok()) status = FillSlots();
+    }
+    display_.Update(Table());
+    const bool idle =
+        FreeSlot() >= 0 && std::all_of(slots_.begin(), slots_.end(),
+                                       [](const auto& run) { return !run; });
+    if (!status.ok() || (idle && (signal_ != 0 || study_.study().Done()))) {
+      break;
+    }
+    const int signal = signals_.Wait(Patience());
+    if (signal != 0 && signal != SIGCHLD && signal_ == 0) signal_ = signal;
+    status = AdvanceAll(signal);
+  }
+  slots_.clear();
+  if (status.ok() && signal_ != 0) {
+    return {StoppedBy(signal_), ExitCodeOfStop(signal_)};
+  }
+  if (status.ok()) status = Insist([this] { return writer_.Finish(); });
+  if (!status.ok()) return {status, ExitCodeOf(status)};
+  RemoveModels(/*of_paused=*/true);
+  if (study_.study().Best().empty()) {
+    return {
+        absl::AbortedError(absl::StrCat(
+            "no trial was completed",
+            first_failure_.empty() ? "" : absl::StrCat("; ", first_failure_))),
+        kExitFailed};
+  }
+  return {absl::OkStatus(), kExitDone};
+}
+
+absl::Duration Tuner::Patience() const {
+  absl::Duration patience = kTick;
+  for (const std::unique_ptr<TrialRun>& run : slots_) {
+    if (run != nullptr) patience = std::min(patience, run->Patience());
+  }
+  return std::max(patience, absl::ZeroDuration());
+}
+
+int Tuner::FreeSlot() const {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == nullptr) return static_cast<int>(slot);
+  }
+  return -1;
+}
+
+bool Tuner::IsRunning(int64_t trial) const {
+  return std::any_of(slots_.begin(), slots_.end(), [trial](const auto& run) {
+    return run != nullptr && run->segment().trial == trial;
+  });
+}
+
+absl::Status Tuner::CheckTime() {
+  const BudgetSpec& budget = study_.search().budget();
+  if (!budget.has_seconds() || study_.study().closed()) return absl::OkStatus();
+  const absl::optional<absl::Time> began = study_.began();
+  if (!began.has_value() ||
+      absl::Now() - *began < absl::Seconds(budget.seconds())) {
+    return absl::OkStatus();
+  }
+  return Insist([this] { return writer_.Close(); });
+}
+
+absl::Status Tuner::FillSlots() {
+  TRIBUTARY_RETURN_IF_ERROR(study_.Read());
+  while (FreeSlot() >= 0) {
+    const std::vector<Segment> startable = study_.study().Startable();
+    const auto next =
+        std::find_if(startable.begin(), startable.end(),
+                     [this](const Segment& s) { return !IsRunning(s.trial); });
+    if (next != startable.end()) {
+      TRIBUTARY_RETURN_IF_ERROR(StartSegment(*next));
+    } else if (study_.study().MayPropose()) {
+      const absl::Status proposed = ProposeNext();
+      if (!absl::IsAborted(proposed)) TRIBUTARY_RETURN_IF_ERROR(proposed);
+    } else {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tuner::ProposeNext() {
+  if (!study_.search().sampler().has_optuna()) {
+    return writer_.Propose(study_.NextPoint(),
+                           nlohmann::ordered_json::object());
+  }
+  if (optuna_ == nullptr) {
+    TRIBUTARY_ASSIGN_OR_RETURN(optuna_,
+                               OptunaProposer::Start(options_.python, &study_));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const OptunaProposer::Proposal proposal,
+                             optuna_->Propose());
+  return writer_.Propose(proposal.point, proposal.attributes);
+}
+
+absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
+                                            int slot) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, study_.JobOfTrial(segment.trial));
+  JobLaunch launch;
+  TRIBUTARY_ASSIGN_OR_RETURN(launch.job,
+                             SegmentJob(std::move(job), segment.steps));
+  const int64_t workers = std::min(options_.workers, MostComputing(launch.job));
+  launch.workers = {workers, workers};
+  launch.servers = options_.servers;
+  launch.worker_device = options_.devices[slot];
+  launch.server_device = options_.server_device;
+  TRIBUTARY_ASSIGN_OR_RETURN(const DeviceName device,
+                             ParseDeviceName(launch.worker_device));
+  launch.threads = static_cast<int>(
+      options_.threads > 0
+          ? options_.threads
+          : DefaultWorkerThreads(launch.job, workers * options_.parallel,
+                                 device));
+  launch.server_threads = ServerThreads(options_.servers * options_.parallel);
+  launch.output = study_.TrialFolder(segment.trial);
+  launch.worker_command = options_.worker_command;
+  launch.worker_folder = options_.worker_folder;
+  launch.max_restarts = options_.max_restarts;
+  launch.log = options_.log;
+  return launch;
+}
+
+absl::Status Tuner::StartSegment(const Segment& segment) {
+  if (study_.IsQueued(segment.trial)) {
+    return Insist([&] { return writer_.Begin(segment.trial); });
+  }
+  const int slot = FreeSlot();
+  absl::StatusOr<JobLaunch> launch = MakeLaunch(segment, slot);
+  if (!launch.ok()) {
+    return RecordFailure(segment.trial, std::string(launch.status().message()));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      slots_[slot], TrialRun::Start(segment, *std::move(launch),
+                                    [this, segment](const std::string& text) {
+                                      display_.Message(absl::StrCat(
+                                          "trial ", segment.trial, ": ", text));
+                                    }));
+  return absl::OkStatus();
+}
+
+absl::Status Tuner::AdvanceAll(int signal) {
+  for (std::unique_ptr<TrialRun>& run : slots_) {
+    if (run == nullptr || run->Advance(signal)) continue;
+    const std::unique_ptr<TrialRun> ended = std::move(run);
+    TRIBUTARY_RETURN_IF_ERROR(Record(*ended));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tuner::Record(const TrialRun& run) {
+  const Segment& segment = run.segment();
+  const absl::Status& ended = run.end().status;
+  // It continues from its checkpoint when the search is resumed.
+  if (absl::IsCancelled(ended)) return absl::OkStatus();
+  if (!ended.ok()) {
+    return RecordFailure(segment.trial, std::string(ended.message()));
+  }
+  const auto summary = ReadRunSummary(run.folder());
+  const absl::StatusOr<TrialResult> result =
+      summary.ok() ? ResultOfRun(study_.search(), *summary)
+                   : absl::StatusOr<TrialResult>(summary.status());
+  if (!result.ok()) {
+    return RecordFailure(segment.trial, std::string(result.status().message()));
+  }
+  steps_done_ += segment.steps - BeginOf(study_.study(), segment);
+  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
+    // Another program may have ended the trial.
+    if (study_.study().NextRung(segment.trial) != segment.rung) {
+      return absl::OkStatus();
+    }
+    return writer_.Report(segment.trial, *result, *summary);
+  }));
+  display_.Message(absl::StrCat(
+      "trial ", segment.trial, ": step ", segment.steps, " | ",
+      ResultText(study_, *result), " | ", PointText(study_, segment.trial)));
+  RemoveModels(/*of_paused=*/false);
+  return absl::OkStatus();
+}
+
+absl::Status Tuner::RecordFailure(int64_t trial, const std::string& reason) {
+  display_.Message(absl::StrCat("trial ", trial, " failed: ", reason));
+  if (first_failure_.empty()) {
+    first_failure_ = absl::StrCat("trial ", trial, " failed: ", reason);
+  }
+  return Insist([&] {
+    if (study_.study().NextRung(trial) < 0) return absl::OkStatus();
+    return writer_.Fail(trial, reason);
+  });
+}
+
+void Tuner::RemoveModels(bool of_paused) {
+  if (options_.keep_models) return;
+  const std::vector<int64_t> best = study_.study().Best();
+  for (int64_t t = 0; t < study_.study().size(); ++t) {
+    const StudyTrial::State state = study_.study().trials()[t].state;
+    const bool ended = state == StudyTrial::State::kComplete ||
+                       state == StudyTrial::State::kFailed ||
+                       (of_paused && state == StudyTrial::State::kPaused);
+    if (!ended || std::find(best.begin(), best.end(), t) != best.end() ||
+        !without_models_.insert(t).second) {
+      continue;
+    }
+    for (const char* const name : {"checkpoints", "final", "best"}) {
+      std::error_code ignored;
+      std::filesystem::remove_all(
+          absl::StrCat(study_.TrialFolder(t), "/", name), ignored);
+    }
+  }
+}
+
+std::vector<std::string> Tuner::Table() const {
+  const Study& study = study_.study();
+  int64_t ended = 0, failed = 0;
+  for (const StudyTrial& trial : study.trials()) {
+    ended += trial.state != StudyTrial::State::kActive ? 1 : 0;
+    failed += trial.state == StudyTrial::State::kFailed ? 1 : 0;
+  }
+  const double elapsed = absl::ToDoubleSeconds(absl::Now() - began_);
+  std::string head = absl::StrCat(study_.name(), ": ", ended);
+  int64_t steps_now = steps_done_;
+  std::vector<std::string> lines(1);
+  for (const std::unique_ptr<TrialRun>& run : slots_) {
+    if (run == nullptr) continue;
+    const Segment& segment = run->segment();
+    const StatusReply& status = run->newest();
+    const int64_t begin = BeginOf(study, segment);
+    steps_now += std::max<int64_t>(0, status.step() - begin);
+    lines.push_back(absl::StrFormat(
+        "  trial %-4d step %d/%d  loss %s  %s", segment.trial, status.step(),
+        segment.steps, status.has_loss() ? ValueText(status.loss()) : "-",
+        PointText(study_, segment.trial)));
+  }
+  const absl::optional<int64_t> most = study.plan().most_trials;
+  if (most.has_value()) absl::StrAppend(&head, " of ", *most);
+  absl::StrAppend(&head, " trials ended");
+  if (failed > 0) absl::StrAppend(&head, ", ", failed, " failed");
+  const std::vector<int64_t> best = study.Best();
+  if (!best.empty()) {
+    absl::StrAppend(
+        &head, " | best: trial ", best.front(), ", ",
+        ResultText(study_, study.trials()[best.front()].results.back()));
+  }
+  absl::StrAppend(&head, " | ", FormatSeconds(elapsed));
+  if (most.has_value() && steps_now > 0) {
+    int64_t left = study.plan().StepsOf(*most);
+    for (const StudyTrial& trial : study.trials()) {
+      if (trial.foreign || trial.results.empty()) continue;
+      left -=
+          study.plan().brackets[trial.bracket].rungs[trial.results.size() - 1];
+    }
+    left -= steps_now - steps_done_;
+    const double seconds = elapsed / static_cast<double>(steps_now) *
+                           static_cast<double>(std::max<int64_t>(0, left));
+    absl::StrAppend(&head, ", about ", FormatSeconds(seconds), " left");
+  }
+  lines[0] = head;
+  return lines;
+}
+
+}  // namespace tributary

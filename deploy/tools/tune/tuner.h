@@ -1,0 +1,101 @@
+#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNER_H_
+#define TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/signal_queue.h"
+#include "deploy/launch/job/job_launch.h"
+#include "deploy/tools/tune/optuna_proposer.h"
+#include "deploy/tools/tune/study_writer.h"
+#include "deploy/tools/tune/trial_run.h"
+#include "deploy/tools/tune/tune_display.h"
+#include "deploy/tools/tune/tune_study.h"
+
+namespace tributary {
+
+struct TunerOptions {
+  int parallel = 1;     // Number of trials that run at the same time.
+  int64_t workers = 1;  // Of each trial.
+  int servers = 1;
+  int64_t threads = 0;  // Of each worker; 0: this machine's cores, divided.
+  // By slot, a number below `parallel`: the value of --device for workers.
+  std::vector<std::string> devices;
+  std::string server_device = "cpu";
+  // As in JobLaunch.
+  std::string worker_command;
+  std::string worker_folder;
+  std::string python = "python3";  // For the samplers of Optuna.
+  int64_t max_restarts = 10;       // Of processes, for each segment of a trial.
+  bool keep_models = false;  // Of all trials; otherwise, of the best one only.
+  LogFlags log;
+};
+
+// How a search has ended.
+struct TuneEnd {
+  // OK if the search is done; Cancelled if a signal has stopped it, so that it
+  // can be resumed; otherwise the reason why it cannot go on.
+  absl::Status status;
+  int exit_code = 0;
+};
+
+// Runs the trials of a study on this machine, several at a time. Each trial is
+// a job with processes of its own. One thread advances all of them. A trial
+// that fails is recorded as failed, with its reason, and the search goes on.
+// The first signal pauses all trials at a checkpoint, as JobRunner describes.
+// Not thread-safe.
+class Tuner {
+ public:
+  // The arguments must outlive this object. `signals` must have been created
+  // with `with_children` set.
+  Tuner(TuneStudy* study, TunerOptions options, SignalQueue* signals,
+        TuneDisplay* display);
+
+  // Runs the search to its end, or until a signal arrives. Blocks.
+  TuneEnd Run();
+
+ private:
+  // Starts what may start. Returns the errors of the journal, and those of the
+  // sampler.
+  absl::Status FillSlots();
+  // Starts a segment in a free slot, or records that it cannot be started.
+  absl::Status StartSegment(const Segment& segment);
+  absl::StatusOr<JobLaunch> MakeLaunch(const Segment& segment, int slot) const;
+  // Adds a trial to the study.
+  absl::Status ProposeNext();
+  // Advances all trials, and records those that have ended.
+  absl::Status AdvanceAll(int signal);
+  absl::Status Record(const TrialRun& run);
+  absl::Status RecordFailure(int64_t trial, const std::string& reason);
+  // Removes the models and checkpoints of trials that are not needed any more.
+  void RemoveModels(bool of_paused);
+  // Proposes no more trials once the search has taken its time.
+  absl::Status CheckTime();
+  bool IsRunning(int64_t trial) const;
+  int FreeSlot() const;
+  absl::Duration Patience() const;
+  std::vector<std::string> Table() const;
+
+  TuneStudy& study_;
+  StudyWriter writer_;
+  const TunerOptions options_;
+  SignalQueue& signals_;
+  TuneDisplay& display_;
+  const absl::Time began_;
+  int64_t steps_done_ = 0;  // Since the start of this process.
+  std::unique_ptr<OptunaProposer> optuna_;
+  std::vector<std::unique_ptr<TrialRun>> slots_;
+  int signal_ = 0;  // The first one that has arrived.
+  std::string first_failure_;
+  std::set<int64_t> without_models_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNER_H_

@@ -1,0 +1,207 @@
+// `tributary tune` as users run it.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "deploy/flags/run_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kJob[] = R"(
+  name: "tiny"
+  model { mlp { hidden: 8 } }
+  data { random { samples: 64 shape: 4 classes: 3 } }
+  batch { global: 8 micro_batches: 2 }
+  optimizer { sgd { learning_rate: 0.01 momentum: 0.9 } }
+  schedule { decay: COSINE }
+  steps: 27
+  output { tensorboard: false }
+)";
+
+constexpr char kSearch[] = R"(
+  job: "job.textproto"
+  parameter { path: "optimizer.sgd.learning_rate"
+              number { low: 1e-3 high: 1 log: true } }
+  parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
+  objective { metric: "final_loss" goal: MINIMIZE }
+  scheduler { successive_halving { rungs: 3 } }
+  budget { trials: 9 }
+)";
+
+class TuneCommandTest : public testing::Test {
+ protected:
+  TuneCommandTest() {
+    WriteWholeFile(folder_ + "/job.textproto", kJob);
+    WriteWholeFile(search_, kSearch);
+  }
+
+  std::string Folder(const std::string& name) const {
+    return absl::StrCat(folder_, "/", name);
+  }
+  std::vector<std::string> TuneArguments(
+      const std::string& name, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {kTributary, "tune", search_,
+                                          "--output", Folder(name)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  Json StatusOfStudy(const std::string& name) const {
+    return ParseOrderedJson(
+        RunExpecting(0, {kTributary, "tune", "status", Folder(name), "--json"})
+            .standard_output);
+  }
+
+  const std::string folder_ = MakeTestFolder();
+  const std::string search_ = folder_ + "/search.textproto";
+};
+
+TEST_F(TuneCommandTest, TheWinnerIsTheSameForAnyParallelAndAfterKills) {
+  const CommandResult one = RunExpecting(0, TuneArguments("one", {}));
+  EXPECT_THAT(one.standard_output, HasSubstr("best trial"));
+  const Json want = StatusOfStudy("one");
+  EXPECT_EQ(want["trials"].size(), 9u);
+  EXPECT_TRUE(want["done"].get<bool>());
+  const int best = want["best"][0].get<int>();
+  EXPECT_EQ(want["trials"][best]["weights_sha256"].get<std::string>().size(),
+            64u);
+
+  RunExpecting(0, TuneArguments("three", {"--parallel", "3"}));
+  EXPECT_EQ(StatusOfStudy("three"), want);
+
+  // Killed after different numbers of lines of the journal.
+  std::vector<std::string> arguments = TuneArguments("killed", {});
+  for (const int lines : {3, 9, 16, 25}) {
+    BackgroundCommand command(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
+    command.Signal(SIGKILL);
+    command.Wait();
+    arguments = {kTributary,       "tune",       "--resume",
+                 Folder("killed"), "--parallel", "2"};
+  }
+  RunExpecting(0, arguments);
+  EXPECT_EQ(StatusOfStudy("killed"), want);
+
+  // The job of the best trial, trained as a whole, gives the same weights.
+  const std::string job = Folder("best.textproto");
+  RunExpecting(
+      0, {kTributary, "tune", "best", Folder("one"), "--export-job", job});
+  RunExpecting(
+      0, {kTributary, "train", job, "--output", Folder("whole"), "--quiet"});
+  EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
+            want["trials"][best]["weights_sha256"]);
+}
+
+TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
+  const std::string journal = Folder("stopped") + "/study.journal";
+  {
+    BackgroundCommand command(TuneArguments("stopped", {}));
+    ASSERT_TRUE(AwaitLines(journal, 6));
+    command.Signal(SIGTERM);
+    const CommandResult result = command.Wait();
+    EXPECT_EQ(result.exit_code, 75);
+    EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
+  }
+  EXPECT_FALSE(StatusOfStudy("stopped")["done"].get<bool>());
+  // Without --resume, nothing is overwritten.
+  EXPECT_THAT(RunExpecting(1, TuneArguments("stopped", {})).standard_error,
+              HasSubstr("--resume"));
+  RunExpecting(0, {kTributary, "tune", search_, "--resume", Folder("stopped")});
+  EXPECT_TRUE(StatusOfStudy("stopped")["done"].get<bool>());
+}
+
+TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
+  WriteWholeFile(search_, absl::StrCat(R"(
+    job: "job.textproto"
+    parameter { path: "optimizer.sgd.learning_rate"
+                choice { value: "1e30" value: "0.1" value: "-1" } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    sampler { grid {} })"));
+  RunExpecting(0, TuneArguments("failing", {}));
+  const Json status = StatusOfStudy("failing");
+  EXPECT_EQ(status["best"], Json({1}));
+  EXPECT_EQ(status["trials"][0]["state"], "failed");
+  EXPECT_THAT(status["trials"][2]["failure"].get<std::string>(),
+              HasSubstr("learning_rate"));
+}
+
+TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
+  WriteWholeFile(search_, absl::StrCat(R"(
+    job: "job.textproto"
+    parameter { path: "seed" integer { low: 1 high: 2 } }
+    objective { metric: "evaluation.gain" goal: MAXIMIZE }
+    sampler { grid {} })"));
+  EXPECT_THAT(RunExpecting(1, TuneArguments("none", {})).standard_error,
+              HasSubstr("evaluation.gain"));
+}
+
+TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
+  WriteWholeFile(search_, absl::StrCat(R"(
+    job: "job.textproto"
+    parameter { path: "optimizer.sgd.learning_rate"
+                number { low: 1e-3 high: 1 } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    budget { trials: 4 })"));
+  {
+    BackgroundCommand command(TuneArguments("queue", {}));
+    ASSERT_TRUE(AwaitLines(Folder("queue") + "/study.journal", 2));
+    command.Signal(SIGKILL);
+    command.Wait();
+  }
+  EXPECT_THAT(RunExpecting(0, {kTributary, "tune", "enqueue", Folder("queue"),
+                               "optimizer.sgd.learning_rate=0.125"})
+                  .standard_output,
+              HasSubstr("learning_rate=0.125"));
+  EXPECT_THAT(RunExpecting(2, {kTributary, "tune", "enqueue", Folder("queue"),
+                               "optimizer.sgd.learning_rate=2"})
+                  .standard_error,
+              HasSubstr("learning_rate"));
+  RunExpecting(0, {kTributary, "tune", "--resume", Folder("queue")});
+  const Json status = StatusOfStudy("queue");
+  ASSERT_EQ(status["trials"].size(), 4u);
+  int tried = 0;
+  for (const Json& trial : status["trials"]) {
+    tried += trial["values"]["optimizer.sgd.learning_rate"] == 0.125 ? 1 : 0;
+  }
+  EXPECT_EQ(tried, 1);
+}
+
+TEST_F(TuneCommandTest, MistakesHaveOneClearLine) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* named;
+  } cases[] = {{{kTributary, "tune"}, "search file"},
+               {{kTributary, "tune", "nowhere.textproto"}, "nowhere.textproto"},
+               {{kTributary, "tune", "--resume", "nowhere"}, "nowhere"},
+               {{kTributary, "tune", "status", "nowhere"}, "nowhere"},
+               {{kTributary, "tune", "best", "nowhere"}, "nowhere"},
+               {{kTributary, "tune", "enqueue", "nowhere"}, "PATH=VALUE"},
+               {{kTributary, "tune", search_, "--resume", "x", "--output", "y"},
+                "--output"}};
+  for (const auto& c : cases) {
+    const CommandResult result = RunExpecting(2, c.arguments);
+    EXPECT_THAT(result.standard_error, HasSubstr(c.named));
+    EXPECT_EQ(result.standard_error.find('\n'),
+              result.standard_error.size() - 1);
+  }
+  // The first rung is shorter than the warm-up.
+  WriteWholeFile(search_,
+                 absl::StrCat(kSearch, "set: \"schedule.warmup_steps=9\""));
+  EXPECT_THAT(RunExpecting(2, TuneArguments("short", {})).standard_error,
+              HasSubstr("schedule.warmup_steps"));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,183 @@
+#include "deploy/tools/tune/tune_study.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/tools/tune/search/search_file.h"
+#include "deploy/tools/tune/study_writer.h"
+#include "deploy/tools/tune/tune_report.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+#include "tests/support/status_matchers.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kTinyJob[] = R"(
+  name: "tiny"
+  model { mlp { hidden: 8 } }
+  data { random { samples: 64 shape: 4 classes: 3 } }
+  batch { global: 8 }
+  optimizer { adamw { learning_rate: 0.01 } }
+  steps: 27
+)";
+
+SearchSpec TinySearch(const std::string& lines) {
+  const SearchSpec search = *ParseSearch(absl::StrCat(R"(
+        parameter { path: "optimizer.adamw.learning_rate"
+                    number { low: 1e-3 high: 1 log: true } }
+        parameter { path: "model.mlp.hidden"
+                    choice { value: "8" value: "16" } }
+        objective { metric: "final_loss" goal: MINIMIZE })",
+                                                      lines),
+                                         "search");
+  EXPECT_EQ(ValidateSearch(search), absl::OkStatus());
+  return search;
+}
+
+class TuneStudyTest : public testing::Test {
+ protected:
+  std::unique_ptr<TuneStudy> Create(const std::string& lines) {
+    EXPECT_EQ(TuneStudy::Create(folder_, TinySearch(lines), kTinyJob, ""),
+              absl::OkStatus());
+    return Open();
+  }
+  std::unique_ptr<TuneStudy> Open() {
+    auto study = TuneStudy::Open(folder_);
+    EXPECT_TRUE(study.ok()) << study.status();
+    return *std::move(study);
+  }
+  std::string journal() const { return folder_ + "/study.journal"; }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+StudyWriter Writer(const std::unique_ptr<TuneStudy>& study) {
+  return StudyWriter(study.get());
+}
+
+// Does the next thing that can be done, in the order of an only slot.
+void DoNext(const std::unique_ptr<TuneStudy>& study) {
+  const std::vector<Segment> startable = study->study().Startable();
+  if (startable.empty()) {
+    ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+              absl::OkStatus());
+    return;
+  }
+  const Segment& segment = startable.front();
+  if (segment.trial % 5 == 4) {
+    ASSERT_EQ(Writer(study).Fail(segment.trial, "too hot"), absl::OkStatus());
+    return;
+  }
+  const double value =
+      *study->study().trials()[segment.trial].point[0] / segment.steps;
+  ASSERT_EQ(Writer(study).Report(segment.trial, {{value}, {}},
+                                 {{"weights_sha256", "abc"}}),
+            absl::OkStatus());
+}
+
+TEST_F(TuneStudyTest, ContinuesFromEachPrefixOfItsJournal) {
+  const std::string lines =
+      "scheduler { successive_halving {} } budget { trials: 27 }";
+  auto study = Create(lines);
+  std::vector<size_t> sizes;
+  while (!study->study().Done()) {
+    DoNext(study);
+    sizes.push_back(ReadWholeFile(journal()).size());
+  }
+  ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+  const std::string whole = ReadWholeFile(journal());
+  const Json want = StudyJson(*study);
+  EXPECT_TRUE(want["done"].get<bool>());
+  ASSERT_GT(sizes.size(), 60u);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    // Within the next line, if there is one.
+    WriteWholeFile(journal(), whole.substr(0, sizes[i] + i % 50));
+    study = Open();
+    while (!study->study().Done()) DoNext(study);
+    ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+    ASSERT_EQ(StudyJson(*study), want) << "prefix " << i;
+  }
+}
+
+TEST_F(TuneStudyTest, KeepsTheReasonOfAFailure) {
+  auto study = Create("budget { trials: 2 }");
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  ASSERT_EQ(Writer(study).Fail(0, "out of memory"), absl::OkStatus());
+  study = Open();
+  EXPECT_EQ(study->study().trials()[0].state, StudyTrial::State::kFailed);
+  EXPECT_THAT(FormatStudy(*study, 9), HasSubstr("out of memory"));
+}
+
+TEST_F(TuneStudyTest, QueuedTrialsAreTheNext) {
+  auto study = Create("budget { trials: 3 }");
+  const SearchPoint first = study->NextPoint();
+  ASSERT_EQ(Writer(Open()).Enqueue({0.5, absl::nullopt}), absl::OkStatus());
+  // The queue was not read yet.
+  EXPECT_THAT(Writer(study).Propose(first, Json::object()),
+              StatusIs(absl::StatusCode::kAborted));
+  ASSERT_EQ(study->study().size(), 1);
+  EXPECT_TRUE(study->IsQueued(0));
+  const SearchPoint queued = study->study().trials()[0].point;
+  EXPECT_EQ(queued[0], 0.5);
+  EXPECT_TRUE(study->space().Contains(queued));
+  ASSERT_EQ(Writer(study).Begin(0), absl::OkStatus());
+  EXPECT_FALSE(study->IsQueued(0));
+  ASSERT_EQ(Writer(study).Report(0, {{1}, {}}, Json::object()),
+            absl::OkStatus());
+  // The sampler's points are the same as without the queue.
+  EXPECT_EQ(study->NextPoint(), first);
+  study = Open();
+  EXPECT_EQ(study->study().trials()[0].point, queued);
+  EXPECT_THAT(study->study().Best(), ElementsAre(0));
+}
+
+TEST_F(TuneStudyTest, TheEndOfItsTimeIsRemembered) {
+  auto study = Create("budget { seconds: 1000 }");
+  EXPECT_FALSE(study->began().has_value());
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  EXPECT_TRUE(study->began().has_value());
+  ASSERT_EQ(Writer(study).Close(), absl::OkStatus());
+  ASSERT_EQ(Writer(study).Report(0, {{1}, {}}, Json::object()),
+            absl::OkStatus());
+  EXPECT_TRUE(Open()->study().Done());
+}
+
+TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
+  ASSERT_EQ(TuneStudy::Create(
+                folder_,
+                TinySearch("scheduler { successive_halving { rungs: 9 } } "
+                           "budget { trials: 3 }"),
+                kTinyJob, ""),
+            absl::OkStatus());
+  EXPECT_THAT(TuneStudy::Open(folder_),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("successive_halving.rungs")));
+}
+
+TEST_F(TuneStudyTest, AFolderWithoutAStudyIsNamed) {
+  EXPECT_THAT(TuneStudy::Open(folder_),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_)));
+}
+
+TEST_F(TuneStudyTest, ANewStudyReplacesTheOldOne) {
+  auto study = Create("budget { trials: 2 }");
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  EXPECT_EQ(Create("budget { trials: 3 }")->study().size(), 0);
+}
+
+}  // namespace
+}  // namespace tributary
