@@ -32,6 +32,15 @@ absl::optional<absl::Status> JobMembers::Restart(const ProcessExit& exit) {
   return Start(ended.role, ended.number);
 }
 
+absl::Status JobMembers::StartEnded() {
+  const std::map<std::pair<Role, int>, int> latest = latest_;
+  for (const auto& [place, process] : latest) {
+    if (processes_.running(process)) continue;
+    TRIBUTARY_RETURN_IF_ERROR(Start(place.first, place.second));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<ProcessExit> JobMembers::Reap() {
   // A worker that loses its server ends soon after it. Checking the servers
   // last finds the server's exit, too.

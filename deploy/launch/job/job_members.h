@@ -41,6 +41,8 @@ class JobMembers {
   // Restarts the process that has ended, if RestartPolicy allows it, and says
   // so. Returns nullopt if it does not, and otherwise the status of Start.
   absl::optional<absl::Status> Restart(const ProcessExit& exit);
+  // Starts all processes again that have ended. Returns the error of Start.
+  absl::Status StartEnded();
   void set_address(const std::string& address) { address_ = address; }
   const std::string& address() const { return address_; }
 

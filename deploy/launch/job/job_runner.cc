@@ -163,10 +163,16 @@ bool JobRunner::Started(const absl::Status& status) {
 }
 
 bool JobRunner::Restart(const ProcessExit& exit) {
-  if (servers_done_ > 0) return false;
+  const bool others_are_done = servers_done_ > 0;
+  if (others_are_done && exit.process != members_.server_0()) return false;
   const absl::optional<absl::Status> restarted = members_.Restart(exit);
-  if (restarted.has_value()) Started(*restarted);
-  return restarted.has_value();
+  if (!restarted.has_value()) return false;
+  if (Started(*restarted) && others_are_done) {
+    // Server 0 ends the job again, and needs the others for it.
+    servers_done_ = 0;
+    Started(members_.StartEnded());
+  }
+  return true;
 }
 
 void JobRunner::HandleSignal(int signal) {
@@ -227,9 +233,14 @@ void JobRunner::HandleServerExit(const ProcessExit& exit) {
     const bool decides = exit.process == members_.server_0();
     if (decides) job_done_ = true;
     if (!options_.server_0_decides || decides) ++servers_done_;
-  } else if (!exit.stopped() || !Restart(exit)) {
-    Fail(exit, "");
+    return;
   }
+  // Servers end when server 0 has what it needs of all of them.
+  const bool needed = servers_done_ == 0 ||
+                      exit.process == members_.server_0() ||
+                      !processes_.running(members_.server_0());
+  if (exit.stopped() && (!needed || Restart(exit))) return;
+  Fail(exit, "");
 }
 
 void JobRunner::HandleWorkerExit(const ProcessExit& exit) {
