@@ -255,6 +255,50 @@ TEST_F(WorkerTest, KeepsTheWeightsThatTheJobEndsWith) {
   }
 }
 
+// The model has a tensor that is no parameter, and the other worker does not
+// know that the job ends early.
+TEST_F(WorkerTest, AProgramEndsTheJobForAllWorkers) {
+  const JobSpec job = Job();
+  const std::string directory = Directory("ends");
+  LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/2, directory);
+  cluster.StartWorker();
+  ModelEngine engine(job);
+  Worker::Options options;
+  options.coordinator = cluster.coordinator();
+  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(worker->EndJob()));
+  int64_t collected_after = 0;
+  worker->SetUntrained([&](int64_t steps) {
+    collected_after = steps;
+    return std::vector<UntrainedTensor>{{"mask", "BOOL", {2}, "ab"}};
+  });
+  ExpectOk(worker->Declare(engine.Declarations()));
+  struct Ended {};
+  int64_t last_step = -1;
+  engine.before_micro_batch = [&](MicroBatch* micro_batch) {
+    if (micro_batch->step() < 6) return;
+    last_step = micro_batch->step();
+    ExpectOk(worker->EndJob());
+    throw Ended();
+  };
+  EXPECT_THROW(engine.Run(&*worker).IgnoreError(), Ended);
+  EXPECT_EQ(worker->NextStep(), nullptr);
+  ExpectOk(worker->status());
+  ExpectOk(worker->EndJob());  // The job has ended already.
+  ExpectOk(cluster.Await());
+  EXPECT_EQ(cluster.Summary()["steps"], last_step);
+  EXPECT_EQ(collected_after, last_step);
+  const absl::StatusOr<SafetensorsFile> final_model =
+      SafetensorsFile::Open(directory + "/final/model.safetensors");
+  ASSERT_TRUE(final_model.ok()) << final_model.status();
+  ASSERT_TRUE(final_model->Find("mask").ok());
+  std::string mask(2, '\0');
+  ExpectOk(final_model->ReadBytes(**final_model->Find("mask"),
+                                  absl::MakeSpan(&mask[0], mask.size())));
+  EXPECT_EQ(mask, "ab");
+}
+
 TEST_F(WorkerTest, OthersFinishTheStepOfAProgramThatThrows) {
   const JobSpec job = Job();
   const nlohmann::json expected = Train(job, {/*programs=*/0, 1});
