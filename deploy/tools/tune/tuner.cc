@@ -25,7 +25,7 @@
 namespace tributary {
 namespace {
 
-// How often the table is drawn, and the journal is read, at least.
+// How often the table is drawn.
 constexpr absl::Duration kTick = absl::Milliseconds(500);
 
 int64_t BeginOf(const Study& study, const Segment& segment) {
@@ -63,7 +63,7 @@ TuneEnd Tuner::Run() {
       status = CheckTime();
       if (status.ok()) status = FillSlots();
     }
-    display_.Update(Table());
+    ShowProgress();
     const bool idle =
         FreeSlot() >= 0 && std::all_of(slots_.begin(), slots_.end(),
                                        [](const auto& run) { return !run; });
@@ -89,6 +89,13 @@ TuneEnd Tuner::Run() {
         kExitFailed};
   }
   return {absl::OkStatus(), kExitDone};
+}
+
+void Tuner::ShowProgress() {
+  const absl::Time now = absl::Now();
+  if (now - shown_at_ < kTick) return;
+  shown_at_ = now;
+  display_.Update(Table());
 }
 
 absl::Duration Tuner::Patience() const {

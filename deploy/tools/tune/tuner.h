@@ -80,6 +80,8 @@ class Tuner {
   bool IsRunning(int64_t trial) const;
   int FreeSlot() const;
   absl::Duration Patience() const;
+  // Draws the table, at most twice a second.
+  void ShowProgress();
   std::vector<std::string> Table() const;
 
   TuneStudy& study_;
@@ -88,6 +90,7 @@ class Tuner {
   SignalQueue& signals_;
   TuneDisplay& display_;
   const absl::Time began_;
+  absl::Time shown_at_ = absl::InfinitePast();
   int64_t steps_done_ = 0;  // Since the start of this process.
   std::unique_ptr<OptunaProposer> optuna_;
   std::vector<std::unique_ptr<TrialRun>> slots_;
