@@ -12,11 +12,33 @@
 #include "common/optimizer/optimizer.h"
 #include "common/plan/memory_account.h"
 #include "worker/data/batch.h"
+#include "worker/exchange/stages/transfer.h"
 #include "worker/nn/step_observer.h"
 #include "worker/training/evaluator.h"
 
 namespace tributary {
 namespace {
+
+// Returns the elements of these chunks.
+StageSplit::Range ElementsOf(const StageSplit::Range& chunks,
+                             const ArenaLayout& layout) {
+  return {
+      chunks.begin * layout.chunk_elements(),
+      std::min(chunks.end * layout.chunk_elements(), layout.arena_elements())};
+}
+
+// Waits for all weights that the worker's stages read. Returns false if the
+// task must be given up.
+bool AwaitWeights(const TaskWeights& weights, const StagePart& part,
+                  const ArenaLayout& layout) {
+  for (int s = part.begin_stage; s < part.end_stage; ++s) {
+    for (const StageSplit::Range& chunks : part.split->stages[s].read_chunks) {
+      const StageSplit::Range read = ElementsOf(chunks, layout);
+      if (!weights.Await(read.begin, read.end)) return false;
+    }
+  }
+  return true;
+}
 
 absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
 
@@ -75,16 +97,10 @@ StageRunner::StageRunner(Options options)
   options_.compute->ShowStages(part_.begin_stage, part_.end_stage);
 }
 
-StageSplit::Range StageRunner::ContributedElements() const {
-  const ArenaLayout& layout = options_.setup->layout();
-  return {
-      chunks_.begin * layout.chunk_elements(),
-      std::min(chunks_.end * layout.chunk_elements(), layout.arena_elements())};
-}
-
 absl::Status StageRunner::Initialize() {
   const Buffer arena = options_.exchange->TakeArena();
-  const StageSplit::Range elements = ContributedElements();
+  const StageSplit::Range elements =
+      ElementsOf(chunks_, options_.setup->layout());
   if (elements.begin < elements.end) {
     TRIBUTARY_RETURN_IF_ERROR(options_.setup->MakeInitialElements(
         elements.begin, elements.end, arena.get()));
@@ -130,7 +146,7 @@ absl::Status StageRunner::TrainRound(const Task& task,
                                      StepGradients* round,
                                      std::vector<InFlight>* items) {
   options_.compute->Switch(Activity::kExchange);
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   while (learners_.size() < task.items.size()) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<StageLearner> learner,
                                StageLearner::Create(*options_.setup, chunks_));
@@ -372,11 +388,12 @@ absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
 absl::Status StageRunner::ComputeEmpty(InFlight* item,
                                        const TaskWeights& weights,
                                        StepGradients* step) {
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   LeafGradients gradients(item->number, /*sample_count=*/0, options_.exchange,
                           step, /*device=*/nullptr, /*sums=*/nullptr,
                           chunks_.begin, chunks_.end);
-  const StageSplit::Range elements = ContributedElements();
+  const StageSplit::Range elements =
+      ElementsOf(chunks_, options_.setup->layout());
   if (elements.begin < elements.end) {
     std::fill(gradients.data() + elements.begin,
               gradients.data() + elements.end, 0);
@@ -384,26 +401,12 @@ absl::Status StageRunner::ComputeEmpty(InFlight* item,
   return gradients.Finish(/*loss_sum=*/0);
 }
 
-bool StageRunner::AwaitWeights(const TaskWeights& weights) const {
-  const ArenaLayout& layout = options_.setup->layout();
-  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
-    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
-      const int64_t end =
-          std::min(read.end * layout.chunk_elements(), layout.arena_elements());
-      if (!weights.Await(read.begin * layout.chunk_elements(), end)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
 absl::Status StageRunner::Evaluate(const Task& task) {
   TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(1));
   model_.RenewWeights();
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, /*observer=*/nullptr);
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   for (const int64_t piece : task.items) {
     BeginItem(task, piece);
     TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));

@@ -102,9 +102,6 @@ class StageRunner final : public TaskRunner {
   // Computes a micro-batch without samples: the gradients are zero.
   absl::Status ComputeEmpty(InFlight* item, const TaskWeights& weights,
                             StepGradients* step);
-  // Waits for all weights that the worker's stages read. Returns false if the
-  // task must be given up.
-  bool AwaitWeights(const TaskWeights& weights) const;
   absl::Status EvaluatePiece(const Task& task, int64_t piece,
                              const float* weights);
 
@@ -112,8 +109,6 @@ class StageRunner final : public TaskRunner {
   const StagePart& part_;
   StageModel& model_;
   StageMessages messages_;
-  // Returns the elements of the chunks that the worker contributes.
-  StageSplit::Range ContributedElements() const;
 
   // The chunks whose gradients the worker contributes.
   StageSplit::Range chunks_;
