@@ -11,12 +11,12 @@
 #include "common/base/buffer_pool.h"
 #include "common/numerics/loss_sum.h"
 #include "worker/exchange/step_gradients.h"
+#include "worker/exchange/task_weights.h"
 #include "worker/models/stages/stage_split.h"
 #include "worker/nn/gradient_sink.h"
 #include "worker/nn/weights_view.h"
 #include "worker/state/work_state.h"
 #include "worker/training/local_sgd.h"
-#include "worker/training/local_weights.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {

@@ -2,33 +2,42 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
 #include "common/plan/memory_account.h"
 #include "worker/data/batch.h"
+#include "worker/exchange/stages/transfer.h"
 #include "worker/nn/step_observer.h"
 #include "worker/training/evaluator.h"
 
 namespace tributary {
 namespace {
 
-// Returns the elements of a part of an arena.
-std::vector<absl::string_view> BytesOf(const StageSplit::Part& part,
-                                       const float* arena) {
-  std::vector<absl::string_view> spans;
-  for (const StageSplit::Range& range : part.elements) {
-    spans.emplace_back(reinterpret_cast<const char*>(arena + range.begin),
-                       static_cast<size_t>(range.size()) * sizeof(float));
+// Returns the elements of these chunks.
+StageSplit::Range ElementsOf(const StageSplit::Range& chunks,
+                             const ArenaLayout& layout) {
+  return {
+      chunks.begin * layout.chunk_elements(),
+      std::min(chunks.end * layout.chunk_elements(), layout.arena_elements())};
+}
+
+// Waits for all weights that the worker's stages read. Returns false if the
+// task must be given up.
+bool AwaitWeights(const TaskWeights& weights, const StagePart& part,
+                  const ArenaLayout& layout) {
+  for (int s = part.begin_stage; s < part.end_stage; ++s) {
+    for (const StageSplit::Range& chunks : part.split->stages[s].read_chunks) {
+      const StageSplit::Range read = ElementsOf(chunks, layout);
+      if (!weights.Await(read.begin, read.end)) return false;
+    }
   }
-  return spans;
+  return true;
 }
 
 absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
@@ -72,33 +81,26 @@ MemoryAccount MemoryOf(const StagePart& part, const TrainingSetup& setup,
 }  // namespace
 
 StageRunner::StageRunner(Options options)
-    : options_(std::move(options)), part_(options_.part), model_(*part_.model) {
+    : options_(std::move(options)),
+      part_(options_.part),
+      model_(*part_.model),
+      messages_(&part_, options_.compute) {
   const std::vector<StageSplit::Stage>& stages = part_.split->stages;
   chunks_ = {stages[part_.begin_stage].chunks.begin,
              stages[part_.end_stage - 1].chunks.end};
-  const std::vector<StageSplit::Part>& parts = part_.split->parts;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!Computes(parts[i].to) || Computes(parts[i].from)) continue;
-    received_parts_.push_back(static_cast<int>(i));
-  }
-  if (!received_parts_.empty() && model_.structure().part.separate_weights &&
+  if (!messages_.received_parts().empty() &&
+      model_.structure().part.separate_weights &&
       !model_.backward_needs_parts()) {
     part_receiver_ = std::make_unique<PartReceiver>(
-        static_cast<int>(received_parts_.size()));
+        static_cast<int>(messages_.received_parts().size()));
   }
   options_.compute->ShowStages(part_.begin_stage, part_.end_stage);
 }
 
-StageSplit::Range StageRunner::ContributedElements() const {
-  const ArenaLayout& layout = options_.setup->layout();
-  return {
-      chunks_.begin * layout.chunk_elements(),
-      std::min(chunks_.end * layout.chunk_elements(), layout.arena_elements())};
-}
-
 absl::Status StageRunner::Initialize() {
   const Buffer arena = options_.exchange->TakeArena();
-  const StageSplit::Range elements = ContributedElements();
+  const StageSplit::Range elements =
+      ElementsOf(chunks_, options_.setup->layout());
   if (elements.begin < elements.end) {
     TRIBUTARY_RETURN_IF_ERROR(options_.setup->MakeInitialElements(
         elements.begin, elements.end, arena.get()));
@@ -144,7 +146,7 @@ absl::Status StageRunner::TrainRound(const Task& task,
                                      StepGradients* round,
                                      std::vector<InFlight>* items) {
   options_.compute->Switch(Activity::kExchange);
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   while (learners_.size() < task.items.size()) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<StageLearner> learner,
                                StageLearner::Create(*options_.setup, chunks_));
@@ -242,7 +244,8 @@ absl::Status StageRunner::Weights(const Task& task, InFlight* item) {
   model_.BeginWeights(item->slot);
   waiting_.push_back(item);
   part_receiver_->Add([this, &task, item](int route) {
-    return ReceivePart(task, received_parts_[route], item);
+    return messages_.ReceivePart(task, messages_.received_parts()[route], *item,
+                                 item->gradients->data());
   });
   return absl::OkStatus();
 }
@@ -282,7 +285,8 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
     options_.compute->Switch(Activity::kExchange,
                              WaitName(StageTransfer::ACTIVATION));
     TRIBUTARY_ASSIGN_OR_RETURN(
-        received, Receive(task, part_.begin_stage - 1, item->transfer,
+        received,
+        messages_.Receive(task, part_.begin_stage - 1, item->transfer,
                           part_.begin_stage - 1, StageTransfer::ACTIVATION,
                           model_.ReceivedBytes(item->samples)));
     item->sample_count = received.scalars.sample_count;
@@ -320,8 +324,19 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> values,
                              model_.SentValues(item->slot));
-  return Send(task, part_.end_stage, *item, part_.end_stage - 1,
-              StageTransfer::ACTIVATION, values);
+  return messages_.Send(task, part_.end_stage, *item, part_.end_stage - 1,
+                        StageTransfer::ACTIVATION, values);
+}
+
+absl::Status StageRunner::PassWeights(const Task& task, const InFlight& item) {
+  StageLearner* const learner = item.learner;
+  if (!learner->updated()) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(messages_.ReceiveWeights(
+      task, item, [learner](int64_t begin, absl::Span<const float> values) {
+        learner->Replace(begin, values);
+      }));
+  // Some of these may have been received.
+  return messages_.SendWeights(task, item, learner->values());
 }
 
 absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
@@ -330,14 +345,15 @@ absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
     options_.compute->Switch(Activity::kExchange,
                              WaitName(StageTransfer::ACTIVATION_GRADIENT));
     TRIBUTARY_ASSIGN_OR_RETURN(
-        received,
-        Receive(task, part_.end_stage, item->transfer, part_.end_stage - 1,
-                StageTransfer::ACTIVATION_GRADIENT,
-                model_.SentBytes(item->samples)));
+        received, messages_.Receive(task, part_.end_stage, item->transfer,
+                                    part_.end_stage - 1,
+                                    StageTransfer::ACTIVATION_GRADIENT,
+                                    model_.SentBytes(item->samples)));
     item->loss_sum = received.scalars.loss_sum;
-    for (const int part : received_parts_) {
+    for (const int part : messages_.received_parts()) {
       if (part_receiver_ != nullptr) break;
-      TRIBUTARY_RETURN_IF_ERROR(ReceivePart(task, part, item));
+      TRIBUTARY_RETURN_IF_ERROR(
+          messages_.ReceivePart(task, part, *item, item->gradients->data()));
     }
   }
   options_.compute->Switch(Activity::kBackward);
@@ -346,13 +362,15 @@ absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
   if (part_.begin_stage == 0) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> gradients,
                              model_.SentGradients(item->slot));
-  return Send(task, part_.begin_stage - 1, *item, part_.begin_stage - 1,
-              StageTransfer::ACTIVATION_GRADIENT, gradients);
+  return messages_.Send(task, part_.begin_stage - 1, *item,
+                        part_.begin_stage - 1,
+                        StageTransfer::ACTIVATION_GRADIENT, gradients);
 }
 
 absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
   model_.End(item->slot);
-  TRIBUTARY_RETURN_IF_ERROR(SendParts(task, *item));
+  TRIBUTARY_RETURN_IF_ERROR(
+      messages_.SendParts(task, *item, item->gradients->data()));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
   if (item->learner != nullptr) {
     item->learner->EndStep(item->loss_sum);
@@ -370,11 +388,12 @@ absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
 absl::Status StageRunner::ComputeEmpty(InFlight* item,
                                        const TaskWeights& weights,
                                        StepGradients* step) {
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   LeafGradients gradients(item->number, /*sample_count=*/0, options_.exchange,
                           step, /*device=*/nullptr, /*sums=*/nullptr,
                           chunks_.begin, chunks_.end);
-  const StageSplit::Range elements = ContributedElements();
+  const StageSplit::Range elements =
+      ElementsOf(chunks_, options_.setup->layout());
   if (elements.begin < elements.end) {
     std::fill(gradients.data() + elements.begin,
               gradients.data() + elements.end, 0);
@@ -382,84 +401,12 @@ absl::Status StageRunner::ComputeEmpty(InFlight* item,
   return gradients.Finish(/*loss_sum=*/0);
 }
 
-absl::Status StageRunner::ReceivePart(const Task& task, int part,
-                                      InFlight* item) {
-  const StageSplit::Part& from = part_.split->parts[part];
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const ReceivedTransfer received,
-      Receive(task, from.from, item->transfer, part,
-              StageTransfer::WEIGHT_GRADIENT, from.bytes()));
-  const char* bytes = received.data;
-  for (const StageSplit::Range& range : from.elements) {
-    const size_t size = static_cast<size_t>(range.size()) * sizeof(float);
-    std::memcpy(item->gradients->data() + range.begin, bytes, size);
-    bytes += size;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StageRunner::SendParts(const Task& task, const InFlight& item) {
-  const std::vector<StageSplit::Part>& parts = part_.split->parts;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const StageSplit::Part& part = parts[i];
-    if (!Computes(part.from) || Computes(part.to)) continue;
-    TRIBUTARY_RETURN_IF_ERROR(Send(task, part.to, item, static_cast<int>(i),
-                                   StageTransfer::WEIGHT_GRADIENT,
-                                   BytesOf(part, item.gradients->data())));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StageRunner::PassWeights(const Task& task, const InFlight& item) {
-  if (!item.learner->updated()) return absl::OkStatus();
-  const std::vector<StageSplit::Part>& parts = part_.split->parts;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const StageSplit::Part& part = parts[i];
-    if (!Computes(part.from) || Computes(part.to)) continue;
-    options_.compute->Switch(Activity::kExchange,
-                             WaitName(StageTransfer::LOCAL_WEIGHTS));
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const ReceivedTransfer received,
-        Receive(task, part.to, item.transfer, static_cast<int>(i),
-                StageTransfer::LOCAL_WEIGHTS, part.bytes()));
-    const auto* values = reinterpret_cast<const float*>(received.data);
-    for (const StageSplit::Range& range : part.elements) {
-      const auto size = static_cast<size_t>(range.size());
-      item.learner->Replace(range.begin, {values, size});
-      values += size;
-    }
-  }
-  // Some of these may have been received.
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const StageSplit::Part& part = parts[i];
-    if (!Computes(part.to) || Computes(part.from)) continue;
-    TRIBUTARY_RETURN_IF_ERROR(Send(task, part.from, item, static_cast<int>(i),
-                                   StageTransfer::LOCAL_WEIGHTS,
-                                   BytesOf(part, item.learner->values())));
-  }
-  return absl::OkStatus();
-}
-
-bool StageRunner::AwaitWeights(const TaskWeights& weights) const {
-  const ArenaLayout& layout = options_.setup->layout();
-  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
-    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
-      const int64_t end =
-          std::min(read.end * layout.chunk_elements(), layout.arena_elements());
-      if (!weights.Await(read.begin * layout.chunk_elements(), end)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
 absl::Status StageRunner::Evaluate(const Task& task) {
   TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(1));
   model_.RenewWeights();
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, /*observer=*/nullptr);
-  if (!AwaitWeights(weights)) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
   for (const int64_t piece : task.items) {
     BeginItem(task, piece);
     TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));
@@ -486,8 +433,9 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
                              WaitName(StageTransfer::EVALUATION));
     TRIBUTARY_ASSIGN_OR_RETURN(
         received,
-        Receive(task, part_.begin_stage - 1, item.number, part_.begin_stage - 1,
-                StageTransfer::EVALUATION, model_.ReceivedBytes(item.samples)));
+        messages_.Receive(task, part_.begin_stage - 1, item.number,
+                          part_.begin_stage - 1, StageTransfer::EVALUATION,
+                          model_.ReceivedBytes(item.samples)));
     options_.compute->Switch(Activity::kEvaluate);
   }
   TRIBUTARY_RETURN_IF_ERROR(
@@ -497,39 +445,12 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
   if (!model_.is_last()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> values,
                                model_.SentEvaluation());
-    return Send(task, part_.end_stage, item, part_.end_stage - 1,
-                StageTransfer::EVALUATION, values);
+    return messages_.Send(task, part_.end_stage, item, part_.end_stage - 1,
+                          StageTransfer::EVALUATION, values);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, model_.EvaluationLoss());
   options_.report(ReportOf(task.version, piece, sums));
   return absl::OkStatus();
-}
-
-absl::StatusOr<ReceivedTransfer> StageRunner::Receive(const Task& task,
-                                                      int stage, int item,
-                                                      int boundary,
-                                                      StageTransfer::Kind kind,
-                                                      int64_t bytes) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      ReceivedTransfer received,
-      part_.transfers->Receive(task.generation, stage,
-                               {task.version, item, boundary, kind}));
-  if (received.bytes != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(DescribeTransfer({task.version, item, boundary, kind}),
-                     " has ", received.bytes, " bytes, expected ", bytes));
-  }
-  return received;
-}
-
-absl::Status StageRunner::Send(const Task& task, int stage,
-                               const InFlight& item, int boundary,
-                               StageTransfer::Kind kind,
-                               const std::vector<absl::string_view>& parts) {
-  options_.compute->Switch(Activity::kExchange, SendName(kind));
-  return part_.transfers->Send(task.generation, stage,
-                               {task.version, item.transfer, boundary, kind},
-                               {item.sample_count, item.loss_sum}, parts);
 }
 
 }  // namespace tributary

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -13,11 +12,8 @@
 #include "absl/status/statusor.h"
 #include "common/pipeline/pipeline_operation.h"
 #include "common/pipeline/pipeline_schedule.h"
-#include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/leaf_gradients.h"
-#include "worker/exchange/stages/stage_transfers.h"
-#include "worker/exchange/stages/transfer.h"
 #include "worker/exchange/step_gradients.h"
 #include "worker/exchange/task_weights.h"
 #include "worker/models/stages/stage_model.h"
@@ -25,36 +21,13 @@
 #include "worker/nn/gradient_sink.h"
 #include "worker/nn/weights_view.h"
 #include "worker/state/work_state.h"
-#include "worker/training/part_receiver.h"
 #include "worker/training/stage_learner.h"
+#include "worker/training/stages/part_receiver.h"
+#include "worker/training/stages/stage_messages.h"
+#include "worker/training/stages/stage_part.h"
 #include "worker/training/task_runner.h"
 
 namespace tributary {
-
-// A worker's place in a pipeline: the workers are numbered in the order of
-// their stages.
-struct PipelinePlace {
-  int workers = 1;
-  int worker = 0;
-};
-
-// What a worker computes in a pipeline. The pointers must outlive the trainer.
-struct StagePart {
-  int64_t generation = 0;  // Of the Stage order.
-  // The consecutive stages [begin_stage, end_stage).
-  int begin_stage = 0;
-  int end_stage = 1;
-  // Returns the worker's place in the pipeline under an assignment, given by
-  // its generation.
-  std::function<PipelinePlace(int64_t generation)> place;
-  // Called for each assignment before the WorkState receives it. May be null.
-  std::function<void(const Deal&)> on_deal;
-  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  const StageSplit* split = nullptr;
-  // Computes the layers of all of these stages.
-  StageModel* model = nullptr;
-  StageTransfers* transfers = nullptr;
-};
 
 // Returns the number of micro-batches that a worker holds at a time when it
 // trains `micro_batches` micro-batches a step.
@@ -87,14 +60,11 @@ class StageRunner final : public TaskRunner {
 
  private:
   // A micro-batch in flight.
-  struct InFlight {
+  struct InFlight : StageMessages::Item {
     int number = 0;
-    int transfer = 0;  // Its number among the transfers of the task.
     int64_t step = 0;  // Of the job.
     int slot = 0;
     int64_t samples = 0;
-    int64_t sample_count = 0;
-    double loss_sum = 0;
     std::shared_ptr<const Batch> batch;  // Null if the stages do not read it.
     GradientSink* gradients = nullptr;
     // What becomes of the gradients: they are passed on, or used for a local
@@ -111,9 +81,6 @@ class StageRunner final : public TaskRunner {
   absl::Status TrainStep(const Task& task, int64_t step,
                          const TaskWeights& weights, StepGradients* gradients,
                          std::vector<InFlight>* items);
-  // Exchanges the weights that a local step has changed, as far as stages of
-  // several workers read them.
-  absl::Status PassWeights(const Task& task, const InFlight& item);
   // Traces what follows as work for this micro-batch, or piece of the held-out
   // data.
   void BeginItem(const Task& task, int64_t number);
@@ -125,6 +92,9 @@ class StageRunner final : public TaskRunner {
   absl::Status FinishWaiting(const Task& task, bool all);
   absl::Status Forward(const Task& task, InFlight* item,
                        const TaskWeights& weights, StepGradients* step);
+  // Exchanges the weights that local steps have changed, as far as stages of
+  // several workers read them.
+  absl::Status PassWeights(const Task& task, const InFlight& item);
   absl::Status Backward(const Task& task, InFlight* item);
   // Passes on all gradients of a micro-batch, which are complete, and frees its
   // slot.
@@ -132,39 +102,19 @@ class StageRunner final : public TaskRunner {
   // Computes a micro-batch without samples: the gradients are zero.
   absl::Status ComputeEmpty(InFlight* item, const TaskWeights& weights,
                             StepGradients* step);
-  // Waits for all weights that the worker's stages read. Returns false if the
-  // task must be given up.
-  bool AwaitWeights(const TaskWeights& weights) const;
-  // Receives the part number `part` of the gradient, which a later worker has
-  // computed. May be called by another thread than the compute thread.
-  absl::Status ReceivePart(const Task& task, int part, InFlight* item);
-  absl::Status SendParts(const Task& task, const InFlight& item);
-
-  absl::StatusOr<ReceivedTransfer> Receive(const Task& task, int stage,
-                                           int item, int boundary,
-                                           StageTransfer::Kind kind,
-                                           int64_t bytes);
-  absl::Status Send(const Task& task, int stage, const InFlight& item,
-                    int boundary, StageTransfer::Kind kind,
-                    const std::vector<absl::string_view>& parts);
   absl::Status EvaluatePiece(const Task& task, int64_t piece,
                              const float* weights);
-  bool Computes(int stage) const {
-    return part_.begin_stage <= stage && stage < part_.end_stage;
-  }
 
   const Options options_;
   const StagePart& part_;
   StageModel& model_;
-  // Returns the elements of the chunks that the worker contributes.
-  StageSplit::Range ContributedElements() const;
+  StageMessages messages_;
 
   // The chunks whose gradients the worker contributes.
   StageSplit::Range chunks_;
   // Receives parts for the micro-batches of `waiting_`. Null if no micro-batch
   // waits: there are no parts, or they are received before backward.
   std::unique_ptr<PartReceiver> part_receiver_;
-  std::vector<int> received_parts_;  // Numbers of StageSplit::parts.
   // One for each micro-batch of the task, in mode local_steps.
   std::vector<std::unique_ptr<StageLearner>> learners_;
   // Of the task under way.

@@ -12,7 +12,6 @@
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
 #include "worker/training/layer_runner.h"
-#include "worker/training/local_weights.h"
 #include "worker/training/threads/compute_thread.h"
 
 namespace tributary {

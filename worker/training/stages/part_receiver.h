@@ -1,6 +1,6 @@
 // Receives parts of gradients while the compute thread does something else.
-#ifndef TRIBUTARY_WORKER_TRAINING_PART_RECEIVER_H_
-#define TRIBUTARY_WORKER_TRAINING_PART_RECEIVER_H_
+#ifndef TRIBUTARY_WORKER_TRAINING_STAGES_PART_RECEIVER_H_
+#define TRIBUTARY_WORKER_TRAINING_STAGES_PART_RECEIVER_H_
 
 #include <deque>
 #include <functional>
@@ -57,4 +57,4 @@ class PartReceiver {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_PART_RECEIVER_H_
+#endif  // TRIBUTARY_WORKER_TRAINING_STAGES_PART_RECEIVER_H_

@@ -1,4 +1,4 @@
-#include "worker/training/part_receiver.h"
+#include "worker/training/stages/part_receiver.h"
 
 #include <utility>
 
