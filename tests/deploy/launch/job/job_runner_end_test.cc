@@ -119,6 +119,40 @@ TEST_F(JobRunnerEndTest, AServerThatIsRestartedAtTheEndIsNotWaitedFor) {
   EXPECT_THAT(messages_, ElementsAre(HasSubstr("restart 1 of 1")));
 }
 
+// A script that waits until another server has ended and its end is known:
+// until then, its process exists. The script of the other one begins with
+// WritePid.
+std::string UntilEnded(const std::string& name) {
+  const std::string pid = "$DIR/pid-" + name;
+  return "while [ ! -e " + pid + " ] || kill -0 $(cat " + pid +
+         "); do sleep 0.01; done; ";
+}
+std::string WritePid(const std::string& name) {
+  return "echo $$ > $DIR/new-" + name + "; mv $DIR/new-" + name + " $DIR/pid-" +
+         name + "; ";
+}
+
+TEST_F(JobRunnerEndTest, AServerThatIsKilledAfterAnotherIsDoneIsNotNeeded) {
+  options_.servers = 3;
+  servers_ = {UntilEnded("1"), WritePid("1") + UntilEnded("2") + "kill -9 $$",
+              WritePid("2")};
+  ExpectSuccess();
+  EXPECT_THAT(messages_, IsEmpty());
+}
+
+TEST_F(JobRunnerEndTest, ServerZeroIsRestartedWithAllThatAreDone) {
+  options_.servers = 2;
+  options_.max_restarts = 1;
+  servers_[0] =
+      "if [ -e $DIR/killed ]; then "
+      "  while [ ! -e $DIR/again ]; do sleep 0.01; done; exit 0; fi; " +
+      UntilEnded("1") + "touch $DIR/killed; kill -9 $$";
+  servers_[1] = "if [ -e $DIR/killed ]; then touch $DIR/again; exit 0; fi; " +
+                WritePid("1");
+  ExpectSuccess();
+  EXPECT_THAT(messages_, ElementsAre(HasSubstr("restart 1 of 1")));
+}
+
 TEST_F(JobRunnerEndTest, SuspendedProcessesEndLikeAllOthers) {
   options_.stop_timeout = options_.silence_timeout = absl::Minutes(2);
   servers_[0] =
