@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -34,11 +35,20 @@ absl::Status MakeEmptyFolder(const std::string& folder) {
       absl::StrCat(folder, " is not empty; pass another --output"));
 }
 
-absl::Status WriteTensors(const std::map<std::string, RunTensor>& tensors,
-                          const std::string& folder) {
+// Copies the tensors of the safetensors file `path`, of any type, to a file in
+// `folder`.
+absl::Status CopyTensors(const std::string& path, const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                             SafetensorsFile::Open(path));
+  TRIBUTARY_RETURN_IF_ERROR(file.Verify());
+  std::vector<std::string> bytes(file.tensors().size());
   std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tensors) {
-    named.push_back({name, tensor.shape, tensor.values.data()});
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const TensorEntry& entry = file.tensors()[i];
+    bytes[i].resize(entry.end - entry.begin);
+    TRIBUTARY_RETURN_IF_ERROR(
+        file.ReadBytes(entry, absl::MakeSpan(&bytes[i][0], bytes[i].size())));
+    named.push_back({entry.name, entry.shape, bytes[i].data(), entry.dtype});
   }
   return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), named,
                           {});
@@ -55,15 +65,18 @@ absl::Status Export(const std::string& path, FinalWeights which,
         job.status().message(),
         "; pass the folder of a run, which `tributary train` prints"));
   }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string model,
+                             FinalWeightsPath(run, which));
+  if (format != "huggingface") {
+    TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
+    return CopyTensors(model, output);
+  }
   const absl::StatusOr<std::map<std::string, RunTensor>> tensors =
       ReadFinalModel(run, which);
   TRIBUTARY_RETURN_IF_ERROR(tensors.status());
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string encoding, ReadEncoding(run));
   TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
-  return format == "huggingface"
-             ? WriteHuggingFaceFolder(ResolveJob(*job), *tensors, encoding,
-                                      output)
-             : WriteTensors(*tensors, output);
+  return WriteHuggingFaceFolder(ResolveJob(*job), *tensors, encoding, output);
 }
 
 }  // namespace

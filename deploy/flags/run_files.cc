@@ -51,6 +51,7 @@ absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
   TRIBUTARY_RETURN_IF_ERROR(file.Verify());
   std::map<std::string, RunTensor> tensors;
   for (const TensorEntry& entry : file.tensors()) {
+    if (entry.dtype != "F32") continue;
     RunTensor& tensor = tensors[entry.name];
     tensor.shape = entry.shape;
     tensor.values.resize((entry.end - entry.begin) / sizeof(float));

@@ -38,10 +38,11 @@ enum class FinalWeights { kLast, kAverage };
 absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,
                                              FinalWeights which);
 
-// Returns the final weights of the run in `folder`, by name of the parameter.
-// Returns the errors of FinalWeightsPath, the system's error, with the path, if
-// the file cannot be read, and the errors of SafetensorsFile if it is damaged.
-// Verifies the digest of the weights.
+// Returns the final weights of the run in `folder`, by name of the parameter,
+// and the buffers of a program's module that are float32. Leaves out buffers of
+// other types. Returns the errors of FinalWeightsPath, the system's error, with
+// the path, if the file cannot be read, and the errors of SafetensorsFile if it
+// is damaged. Verifies the digest of the weights.
 absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
     const std::string& folder, FinalWeights which = FinalWeights::kLast);
 

@@ -33,8 +33,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     - Parameters are on one device. Those of other types than float32 are converted
       from and to the float32 weights of the servers. Those with `requires_grad=False`
-      do not take part and keep their values. Tied parameters count once; the final
-      model contains them under each name. A parameter that the loss does not reach has
+      do not take part and keep their values. Tied parameters count once. The final
+      model contains all of them, tied ones under each name, and all buffers. A parameter that the loss does not reach has
       a gradient of zeros.
     - Parameters should be registered in the order in which forward uses them, so
       that gradients of the last ones leave first.
@@ -61,10 +61,11 @@ class DistributedDataParallel(torch.nn.Module):
             norm, which are averaged: 'average', as the running statistics of batch norm,
             or 'local', each worker for itself, by their names or patterns of names with
             `*`. A buffer that changes without being declared is local, with a warning.
+            The final model has the values of one worker.
         rule: the update rule of a job with `optimizer { program {} }`: an optimizer of
             `torch.optim` over the module's parameters; an object of your own with its
-            methods `step`, `state_dict` and `load_state_dict`; or a sequence of an
-            optimizer and its schedulers. In each step, every worker sets the
+            methods `step`, `state_dict` and `load_state_dict`; an `Alternating` of
+            several; or a sequence of an optimizer and its schedulers. In each step, every worker sets the
             parameters' `grad` to the mean gradient and calls `step` of each of them,
             without gradients, on another thread, while the program waits for weights. So
             the program must not call them. It must not depend on the worker, and keep

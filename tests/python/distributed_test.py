@@ -160,16 +160,30 @@ class StatisticsTest(support.JobTest):
 @support.needs_torch
 class MistakesTest(support.JobTest):
 
-    def check(self, mistake, *words):
-        job = self.write_job('job', support.external_job(
+    def job(self, mistake):
+        return self.write_job('job', support.external_job(
             {'mistake': mistake},
             more='optimizer { sgd { learning_rate: 0.1 } } steps: 5 '
                  'batch { global: 8 micro_batches: 2 }'))
+
+    def check(self, mistake, *words):
+        """In threads of this process, which need no second to import PyTorch."""
+        sys.path.insert(0, support.WORKERS)
+        import mistakes
         with self.subTest(mistake):
-            return self.assert_fails(words, mistake, job, MISTAKES)
+            with self.assertRaises(tributary.JobFailed) as raised:
+                tributary.train(self.job(mistake), os.path.join(self.folder, mistake),
+                                in_process=True, worker=mistakes.main, workers=1)
+            for word in words:
+                self.assertIn(word, str(raised.exception))
+            self.assertNotIn('\n', str(raised.exception))
+
+    def check_process(self, mistake, *words):
+        with self.subTest(mistake):
+            return self.assert_fails(words, mistake, self.job(mistake), MISTAKES)
 
     def test_a_wrong_loss_is_named(self):
-        self.check('forgotten', 'micro-batch 0 of step 2', 'not finished')
+        self.check_process('forgotten', 'micro-batch 0 of step 2', 'not finished')
         self.check('plain backward', 'batch.backward(loss)')
         self.check('shape', 'shape [4]')
         self.check('no tensor', 'a float')
@@ -209,11 +223,11 @@ class MistakesTest(support.JobTest):
         self.check('group stranger', 'parameter_groups[0]', '[2, 2]', 'not in the module')
 
     def test_the_end_of_the_program_is_named(self):
-        self.check('left', 'ended before the job')
-        self.check('exit', 'ended before the job')
-        self.check('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
+        self.check_process('left', 'ended before the job')
+        self.check_process('exit', 'ended before the job')
+        self.check_process('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
         self.assertIn('Traceback (most recent call last)', self.log('exception'))
-        error = self.check('other hook', 'a hook has seen a mistake of the program')
+        error = self.check_process('other hook', 'a hook has seen a mistake of the program')
         self.assertEqual(error.exit_code, 1)
 
 

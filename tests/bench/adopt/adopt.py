@@ -6,13 +6,15 @@ Prints a Markdown table.
 usage: tests/bench/adopt/adopt.py [--run] [PROGRAM...]
 
 With --run, trains each program alone, with two processes of DDP (torchrun), and with two
-workers, and prints how long that takes. It needs the package tributary, torchvision,
-lightning, transformers and accelerate.
+workers, and prints how long that takes, and the CPU time of all processes, which depends
+less on what else the machine does. It needs the package tributary, torchvision, lightning,
+transformers and accelerate.
 """
 
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -68,7 +70,7 @@ def count(name):
 
 
 def train(name, kind, folder):
-    """Trains, and returns the seconds that it took."""
+    """Trains, and returns the seconds that it took, and the CPU seconds."""
     path = program(name, kind)
     if kind == 'tributary':
         job = os.path.join(folder, 'job.textproto')
@@ -82,12 +84,14 @@ def train(name, kind, folder):
                    '--rdzv-backend', 'c10d', '--rdzv-endpoint', 'localhost:0', path]
     else:
         command = [sys.executable, path]
-    begin = time.monotonic()
+    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
                           env={**os.environ, 'OMP_NUM_THREADS': '1'})
     if done.returncode != 0:
         sys.exit(f'{os.path.basename(path)} has failed:\n{done.stdout}{done.stderr}')
-    return time.monotonic() - begin
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (time.monotonic() - begin, used.ru_utime + used.ru_stime -
+            before.ru_utime - before.ru_stime)
 
 
 def main():
@@ -105,7 +109,8 @@ def main():
         if arguments.run:
             for kind in ('plain', 'ddp', 'tributary'):
                 with tempfile.TemporaryDirectory() as folder:
-                    cells.append(f'{train(name, kind, folder):.0f} s')
+                    seconds, cpu = train(name, kind, folder)
+                    cells.append(f'{seconds:.0f} s ({cpu:.1f} CPU s)')
         print('| ' + ' | '.join(cells) + ' |', flush=True)
 
 
