@@ -209,6 +209,33 @@ absl::StatusOr<std::string> ChooseFolder(const TuneFlags& flags) {
                               (search.has_name() ? search.name() : job.name()));
 }
 
+// Checks that the folder contains the study, or nothing that would be lost.
+absl::Status CheckFolder(const TuneFlags& flags, const std::string& folder) {
+  const bool exists = TuneStudy::Exists(folder);
+  if (!flags.resume.empty()) {
+    return exists ? absl::OkStatus() : TuneStudy::Open(folder).status();
+  }
+  const std::vector<std::string> files = TuneStudy::FilesIn(folder);
+  std::error_code error;
+  for (const std::string& file : files) {
+    if (std::filesystem::equivalent(file, flags.search, error) ||
+        std::filesystem::equivalent(file, flags.import, error)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file, " would be replaced; choose another --output"));
+    }
+  }
+  if (files.empty() || flags.overwrite) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      exists
+          ? absl::StrCat(
+                folder, " contains a study; continue it with --resume ", folder,
+                ", choose another --output, or replace it with "
+                "--overwrite")
+          : absl::StrCat(files[0],
+                         " exists; choose another --output, or replace it "
+                         "with --overwrite"));
+}
+
 // Returns the value of --device for the workers of each slot: the GPUs in turn.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(const TuneFlags& flags,
                                                        int parallel) {
@@ -274,15 +301,8 @@ absl::Status RememberCommand(const std::string& folder, TuneFlags* flags) {
 int Tune(TuneFlags flags, const TrainingSources& sources) {
   const absl::StatusOr<std::string> folder = ChooseFolder(flags);
   if (!folder.ok()) return ReportError(folder.status());
-  const bool exists = TuneStudy::Exists(*folder);
-  if (flags.resume.empty() && exists && !flags.overwrite) {
-    return ReportError(absl::FailedPreconditionError(absl::StrCat(
-        *folder, " contains a study; continue it with --resume ", *folder,
-        ", choose another --output, or replace it with --overwrite")));
-  }
-  if (!flags.resume.empty() && !exists) {
-    return ReportError(TuneStudy::Open(*folder).status());
-  }
+  const absl::Status usable = CheckFolder(flags, *folder);
+  if (!usable.ok()) return ReportError(usable);
   SignalQueue signals(/*with_children=*/true);
   OutputDirectory::Names names;
   names.resume = "--resume DIR";

@@ -58,15 +58,25 @@ bool TuneStudy::Exists(const std::string& folder) {
   return PathExists(SearchPath(folder)) && PathExists(JournalPath(folder));
 }
 
+std::vector<std::string> TuneStudy::FilesIn(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const std::string& path :
+       {SearchPath(folder), JobPath(folder), JournalPath(folder),
+        JournalPath(folder) + ".lock", TrialsPath(folder)}) {
+    std::error_code ignored;
+    const auto status = std::filesystem::symlink_status(path, ignored);
+    if (std::filesystem::exists(status)) found.push_back(path);
+  }
+  return found;
+}
+
 absl::Status TuneStudy::Create(const std::string& folder,
                                const SearchSpec& search,
                                const std::string& job_text,
                                const std::string& import) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
   std::error_code ignored;
-  for (const std::string& path :
-       {TrialsPath(folder), SearchPath(folder), JobPath(folder),
-        JournalPath(folder), JournalPath(folder) + ".lock"}) {
+  for (const std::string& path : FilesIn(folder)) {
     std::filesystem::remove_all(path, ignored);
   }
   if (!job_text.empty()) {

@@ -45,6 +45,8 @@ class TuneStudy {
       const std::string& folder);
   // Returns true if `folder` contains a study.
   static bool Exists(const std::string& folder);
+  // Returns the files that Create would replace, by their paths.
+  static std::vector<std::string> FilesIn(const std::string& folder);
 
   const SearchSpec& search() const { return search_; }
   const SearchSpace& space() const { return space_; }

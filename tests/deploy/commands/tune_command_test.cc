@@ -178,6 +178,23 @@ TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
   EXPECT_EQ(tried, 1);
 }
 
+TEST_F(TuneCommandTest, ReplacesNoFilesOfTheUser) {
+  // The search file has the name of a file of the study.
+  for (const char* flag : {"--quiet", "--overwrite"}) {
+    EXPECT_THAT(RunExpecting(
+                    1, {kTributary, "tune", search_, "--output", folder_, flag})
+                    .standard_error,
+                HasSubstr(search_));
+  }
+  EXPECT_EQ(ReadWholeFile(search_), kSearch);
+  const std::string journal = Folder("mine") + "/study.journal";
+  RunExpecting(0, {"/bin/mkdir", Folder("mine")});
+  WriteWholeFile(journal, "mine");
+  EXPECT_THAT(RunExpecting(1, TuneArguments("mine", {})).standard_error,
+              HasSubstr(journal));
+  EXPECT_EQ(ReadWholeFile(journal), "mine");
+}
+
 TEST_F(TuneCommandTest, MistakesHaveOneClearLine) {
   const struct {
     std::vector<std::string> arguments;
