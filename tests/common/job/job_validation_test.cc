@@ -335,14 +335,14 @@ TEST(ValidateJobTest, NamesTheFieldOfTheExchange) {
 }
 
 TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndOneVersionPerRound) {
-  ExpectAccepted(&Gpt, {"parallel.pipeline={ stages: 1 }",
-                        "parallel.pipeline={ stages: 64 schedule: GPIPE }",
-                        "parallel.pipeline={ stages: 3 split: \"a\" split: "
-                        "\"b\" }; parallel.recompute=true",
-                        "parallel.pipeline={ stages: 2 }; clip_norm=1; "
-                        "recovery.journal=true; precision=BFLOAT16",
-                        "parallel.pipeline={ stages: 2 }; " +
-                            Mode("local_steps={}")});
+  ExpectAccepted(
+      &Gpt, {"parallel.pipeline={ stages: 1 }",
+             "parallel.pipeline={ stages: 64 schedule: GPIPE }",
+             "parallel.pipeline={ stages: 3 split: \"a\" split: "
+             "\"b\" }; parallel.recompute=true",
+             "parallel.pipeline={ stages: 2 }; clip_norm=1; "
+             "recovery.journal=true; precision=BFLOAT16",
+             "parallel.pipeline={ stages: 2 }; " + Mode("local_steps={}")});
   const std::string two = "parallel.pipeline={ stages: 2 }";
   ExpectRefused(
       {{&Gpt, "parallel.pipeline={}", "parallel.pipeline.stages"},
