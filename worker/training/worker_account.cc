@@ -23,6 +23,7 @@ WorkerAccount AccountOf(const TrainingSetup& setup, const TaskRunner* runner,
     const MemoryAccount parts =
         runner->Memory(share.micro_batches, share.shares_memory);
     account.host.set_weights(parts.weights());
+    account.host.set_optimizer(parts.optimizer());
     account.host.set_gradients(parts.gradients());
     account.host.set_activations(parts.activations());
   }
