@@ -39,7 +39,8 @@ std::vector<VectorFile> AllVectorFiles(const std::string& testdata,
           {"models.json", FileText(ModelVectors())},
           {"tree.json", FileText(TreeVectors())},
           {"encodings.json", FileText(EncodingVectors())},
-          {"steps.json", FileText(StepVectors())}};
+          {"steps.json", FileText(StepVectors())},
+          {"rows.json", FileText(RowVectors())}};
 }
 
 }  // namespace tributary
