@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import math
 import os
 import struct
@@ -15,8 +16,8 @@ import xxh3
 class Data:
     """Samples [n, values] in float32 and their targets, for training and held out."""
 
-    def __init__(self, train, test, classes, unit, fingerprint):
-        self.train, self.test = train, test
+    def __init__(self, train, test, classes, unit, fingerprint, encoding=''):
+        self.train, self.test, self.encoding = train, test, encoding.encode()
         self.classes, self.unit, self.fingerprint = classes, unit, fingerprint
         self.sample_values = 0 if train[0].ndim == 1 else train[0].shape[1]
 
@@ -33,6 +34,8 @@ class Data:
         message.fingerprint = self.fingerprint
         message.unit = self.unit
         message.sampler = sampling.NAME
+        message.encoding.extend(self.encoding[begin:begin + 4096]
+                                for begin in range(0, len(self.encoding), 4096))
         return message
 
 
@@ -147,7 +150,13 @@ def _keyed_csv(job):
 
     train = part(files[0], None)
     test = part(files[1], train[2]) if files[1] else (train[0][:0], train[1][:0])
-    return Data(train[:2], test[:2], 0, 'rows', fingerprint(files))
+    used = {train[2].index(feature.column) for feature in of_job}
+    encoding = {'columns': [{'left_out': True} if i in used else {}
+                            for i in range(len(train[2]))],
+                'format': 'tributary-csv-1',
+                'label': spec.label_column % len(train[2])}
+    return Data(train[:2], test[:2], 0, 'rows', fingerprint(files),
+                json.dumps(encoding, separators=(',', ':')))
 
 
 def _idx(spec):
