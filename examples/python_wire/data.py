@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import math
 import os
 import struct
@@ -15,10 +16,10 @@ import xxh3
 class Data:
     """Samples [n, values] in float32 and their targets, for training and held out."""
 
-    def __init__(self, train, test, classes, unit, fingerprint):
-        self.train, self.test = train, test
+    def __init__(self, train, test, classes, unit, fingerprint, encoding=''):
+        self.train, self.test, self.encoding = train, test, encoding.encode()
         self.classes, self.unit, self.fingerprint = classes, unit, fingerprint
-        self.sample_values = train[0].shape[1]
+        self.sample_values = 0 if train[0].ndim == 1 else train[0].shape[1]
 
     def facts(self, job, message):
         """Fills a DataFacts. `job` is resolved."""
@@ -33,10 +34,50 @@ class Data:
         message.fingerprint = self.fingerprint
         message.unit = self.unit
         message.sampler = sampling.NAME
+        message.encoding.extend(self.encoding[begin:begin + 4096]
+                                for begin in range(0, len(self.encoding), 4096))
         return message
 
 
+class Feature:
+    """A feature of `sparse`; see proto/DATA.md, Keys."""
+
+    def __init__(self, spec, tables):
+        if spec.cross:
+            raise ValueError('sparse.feature.cross: this worker reads single columns')
+        self.column, self.separator = spec.column, spec.separator
+        self.table = [table.name for table in tables].index(spec.table)
+        self.pooling = type(spec).Pooling.Name(spec.pooling)
+        self._integers = spec.integer_keys
+        name = '' if spec.shared_keys else spec.name or spec.column
+        self._prefix = _fnv(name.encode() + b'\0')
+
+    def keys(self, text):
+        """Returns the keys of the text of a column."""
+        texts = [text] if not self.separator else \
+            [part.strip() for part in text.split(self.separator) if part.strip()]
+        return [int(part) if self._integers else self._key(part) for part in texts]
+
+    def _key(self, text):
+        h = _fnv(text.encode(), self._prefix)
+        for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+            h = (h ^ h >> 33) * factor & 0xFFFFFFFFFFFFFFFF
+        return h ^ h >> 33
+
+
+def _fnv(data, h=0xcbf29ce484222325):
+    for byte in data:
+        h = (h ^ byte) * 0x100000001b3 & 0xFFFFFFFFFFFFFFFF
+    return h
+
+
+def features(job):
+    return [Feature(spec, job.sparse.table) for spec in job.sparse.feature]
+
+
 def load(job):
+    if job.HasField('sparse'):
+        return _keyed_csv(job)
     source = job.data.WhichOneof('source')
     if source == 'csv':
         return _csv(job)
@@ -83,6 +124,39 @@ def _csv(job):
     test = part(files[1]) if files[1] else (train[0][:0], train[1][:0])
     classes = 0 if regression else spec.classes or int(train[1].max()) + 1
     return Data(train, test, classes, 'rows', fingerprint(files))
+
+
+def _keyed_csv(job):
+    """Samples are lists: for each feature, the keys of a row."""
+    spec = job.data.csv
+    if job.data.WhichOneof('source') != 'csv':
+        raise ValueError('sparse: this worker reads keys from csv')
+    files = [_read(spec.train), _read(spec.test) if spec.HasField('test') else b'']
+    of_job = features(job)
+
+    def part(text, header):
+        lines = [line for line in text.decode('utf-8-sig').splitlines()
+                 if line.strip() and not line.lstrip().startswith('#')]
+        rows = [[cell.strip() for cell in row]
+                for row in csv.reader(lines, delimiter=spec.delimiter)]
+        names = rows[0] if header is None else header
+        samples = [[f.keys(row[names.index(f.column)]) for f in of_job]
+                   for row in rows[1:]]
+        keyed = np.empty(len(samples), object)
+        for row, sample in enumerate(samples):
+            keyed[row] = sample
+        return keyed, np.array([row[spec.label_column] for row in rows[1:]], np.float32), \
+            names
+
+    train = part(files[0], None)
+    test = part(files[1], train[2]) if files[1] else (train[0][:0], train[1][:0])
+    used = {train[2].index(feature.column) for feature in of_job}
+    encoding = {'columns': [{'left_out': True} if i in used else {}
+                            for i in range(len(train[2]))],
+                'format': 'tributary-csv-1',
+                'label': spec.label_column % len(train[2])}
+    return Data(train[:2], test[:2], 0, 'rows', fingerprint(files),
+                json.dumps(encoding, separators=(',', ':')))
 
 
 def _idx(spec):

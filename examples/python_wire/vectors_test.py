@@ -11,6 +11,7 @@ from google.protobuf import text_format
 import data
 import mlp
 import payloads
+import rows
 import sampling
 import steps
 import stubs
@@ -18,6 +19,7 @@ import stubs
 TESTDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                         '../../proto/testdata')
 JOB = stubs.load()['job_pb2']
+PS = stubs.load()['parameter_server_pb2']
 
 
 def vectors(name, member):
@@ -179,6 +181,79 @@ class VectorsTest(unittest.TestCase):
             decoded = payloads.decode(v['encoding'], payload, len(gradient))
             np.testing.assert_allclose(decoded + encoder.residual, residual + gradient,
                                        rtol=1e-6, atol=1e-7)
+
+    def rows_of(self, v):
+        keys = [int(key) for key in v['keys']]
+        return rows.Rows(keys, floats(v['values']).reshape(-1, v['dim']))
+
+    def same_rows(self, actual, v):
+        expected = self.rows_of(v)
+        self.assertEqual(actual.keys.tolist(), expected.keys.tolist())
+        self.same_floats(actual.values, expected.values)
+
+    def encoder(self, encoding):
+        return payloads.GradientEncoder(JOB.ExchangeSpec(
+            wire_dtype=JOB.ExchangeSpec.WireDtype.Value(encoding)), 0)
+
+    def test_places_of_keys(self):
+        for v in vectors('rows', 'placements'):
+            hashed = rows.key_hash([int(v['key'])])
+            self.assertEqual(hashed.tolist(), [int(v['hash'])])
+            self.assertEqual(int(hashed[0]) % v['buckets'], v['bucket'])
+            self.assertEqual(rows.servers_of([int(v['key'])], v['buckets'], v['servers']),
+                             [v['server']])
+
+    def test_requests_of_rows(self):
+        for v in vectors('rows', 'requests'):
+            keys = [[int(key) for key in of_table] for of_table in v['keys']]
+            message = rows.request(PS, v['request'], v['version'], keys)
+            self.assertEqual(message.SerializeToString().hex(), v['message'])
+
+    def test_answers_with_rows(self):
+        for v in vectors('rows', 'answers'):
+            requested = rows.Requested([list(range(n)) for n in v['keys']], v['dims'])
+            for message in v['messages']:
+                self.assertFalse(requested.complete)
+                requested.take(PS, PS.ServerMessage.FromString(bytes.fromhex(message)).rows)
+            self.assertTrue(requested.complete)
+            values = np.concatenate([t.values.reshape(-1) for t in requested.tables()])
+            self.same_floats(values, payloads.round_to(v['encoding'], floats(v['values'])))
+
+    def test_contributions_of_rows(self):
+        for v in vectors('rows', 'contributions'):
+            messages = rows.contribution(PS, v['step'], v['node'], v['weight'],
+                                         [self.rows_of(table) for table in v['tables']],
+                                         self.encoder(v['encoding']))
+            self.assertEqual([m.SerializeToString().hex() for m in messages],
+                             v['messages'])
+        for v in vectors('rows', 'long_contributions'):
+            keys = np.arange(v['rows'])[:, np.newaxis]
+            values = (keys + 3 * np.arange(v['dim'])) % 251 / 8 - 10
+            tables = [rows.Rows(np.arange(v['rows']), values),
+                      rows.Rows([1], [[2 / 8 - 10, 5 / 8 - 10]])]
+            messages = rows.contribution(PS, 7, 3, 16, tables, self.encoder('FLOAT32'))
+            self.assertEqual([hashlib.sha256(m.SerializeToString()).hexdigest()
+                              for m in messages], v['sha256'])
+
+    def test_gradients_of_rows(self):
+        for v in vectors('rows', 'leaf_gradients'):
+            features = []
+            for feature in v['features']:
+                keys = [int(key) for key in feature['keys']]
+                begins = [0] + feature['ends'][:-1]
+                features.append((feature['pooling'],
+                                 [keys[b:e] for b, e in zip(begins, feature['ends'])]))
+            gradients = floats(v['vector_gradients']).reshape(
+                -1, len(features), v['dim'])
+            self.same_rows(rows.leaf_gradients(
+                v['dim'], features, [gradients[:, f] for f in range(len(features))]),
+                v['rows'])
+
+    def test_sums_of_rows(self):
+        for v in vectors('rows', 'node_sums'):
+            left, right = self.rows_of(v['left']), self.rows_of(v['right'])
+            self.same_rows(left.plus(right, v['encoding']), v['sum'])
+            self.same_rows(right.plus(left, v['encoding']), v['sum'])
 
     def test_learning_rates(self):
         for v in vectors('steps', 'rates'):

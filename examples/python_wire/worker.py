@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """A worker for Tributary in Python, written from the pages in proto/ alone.
 
-Needs grpcio, NumPy and protobuf. Trains the built-in model `mlp`.
+Needs grpcio, NumPy and protobuf. Trains the built-in models `mlp` and, with tables of
+embeddings, `matrix_factorization`.
 """
 
 import argparse
+import functools
 import os
 import queue
 import socket
@@ -16,11 +18,13 @@ import grpc
 import numpy as np
 
 import data
+import factors
 import mlp
 import payloads
 import sampling
 import steps
 import stubs
+import tables
 
 MODULES = stubs.load()
 JOB = MODULES['job_pb2']
@@ -81,8 +85,13 @@ def check_supported(job):
         raise ValueError('the job has fields that this worker does not know; use the '
                          '.proto files of the same release')
     mode = job.exchange.parameter_server.consistency.WhichOneof('mode')
+    factors_only = job.model.matrix_factorization
+    if job.model.WhichOneof('kind') == 'matrix_factorization' and (
+            factors_only.hidden or job.model.loss != job.model.MEAN_SQUARED_ERROR):
+        raise ValueError('model.matrix_factorization: this worker supports no hidden '
+                         'layers, and loss MEAN_SQUARED_ERROR')
     for field, value, supported in (
-            ('model', job.model.WhichOneof('kind'), ('mlp',)),
+            ('model', job.model.WhichOneof('kind'), ('mlp', 'matrix_factorization')),
             ('exchange', job.exchange.WhichOneof('kind'), ('parameter_server',)),
             ('consistency', mode, (None, 'synchronous', 'local_steps', 'asynchronous')),
             ('precision', JOB.JobSpec.Precision.Name(job.precision), ('FLOAT32', 'TF32')),
@@ -110,6 +119,7 @@ class Membership:
         self.exchanges = []
         self.leaves, self.leaf_seconds = 0, 0.0
         self.channels = []
+        self.tables = None  # In jobs with tables.
 
     # ---- Connecting.
 
@@ -185,11 +195,15 @@ class Membership:
                 generation=deal.generation, leaf_begin=deal.leaf_begin,
                 leaf_end=deal.leaf_end, secret=deal.secret)))
 
-    def on_server_message(self, message):
+    def on_server_message(self, server, message):
         with self.changed:
             kind = message.WhichOneof('message')
             if kind == 'weights':
                 self.take_weights(message.weights)
+            elif kind == 'rows':
+                self.tables.on_rows(server, message.rows)
+            elif kind == 'tables_complete':
+                self.tables.on_complete(server, message.tables_complete)
             elif kind == 'outcome' and message.outcome.step == self.lease:
                 self.outcomes += 1
                 self.refused |= message.outcome.refused
@@ -272,10 +286,15 @@ class Membership:
         check_supported(job)
         self.job, self.data = job, data.load(job)
         self.facts = self.data.facts(job, RENDEZVOUS.DataFacts())
-        parameters, self.fan_in = mlp.table(job, self.data)
+        keyed = job.HasField('sparse')
+        parameters, self.fan_in = (factors.table(job), None) if keyed else \
+            mlp.table(job, self.data)
         server = job.exchange.parameter_server
         self.layout = steps.Layout(parameters, server.chunk_bytes // 4)
-        self.model = mlp.Mlp(job, self.layout)
+        self.model = (factors.MatrixFactorization if keyed else mlp.Mlp)(job, self.layout)
+        if keyed:
+            self.tables = tables.Tables(PS, job, self.exchanges,
+                                        payloads.GradientEncoder(job.exchange, 0))
         self.mode = server.consistency.WhichOneof('mode')
         self.inner_steps = (server.consistency.local_steps.inner_steps
                             if self.mode == 'local_steps' else 1)
@@ -295,10 +314,11 @@ class Membership:
 
     def connect(self, order):
         admission = self.admission
-        for address in admission.server_address:
+        for server, address in enumerate(admission.server_address):
             stub = MODULES['parameter_server_pb2_grpc'].ParameterServerStub(
                 self.channel(address or self.options.coordinator))
-            exchange = Call(stub.Exchange, self.metadata(), self.on_server_message,
+            exchange = Call(stub.Exchange, self.metadata(),
+                            functools.partial(self.on_server_message, server),
                             self.on_end(f'server {address or "0"}'))
             self.exchanges.append(exchange)
             exchange.send(PS.WorkerMessage(hello=PS.Hello(
@@ -306,7 +326,8 @@ class Membership:
                 signature=self.layout.signature,
                 attempt=admission.attempt, job_id=admission.job_id)))
         if order.initialize:
-            arena = mlp.initial_values(self.job.seed, self.layout, self.fan_in)
+            arena = factors.initial_values(self.layout) if self.tables else \
+                mlp.initial_values(self.job.seed, self.layout, self.fan_in)
             for chunk in range(self.layout.chunks):
                 self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
                     chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
@@ -318,7 +339,12 @@ class Membership:
         """Returns the smallest of the newest versions of the chunks, or None."""
         if len(self.weights) < self.layout.chunks:
             return None
-        return min(max(versions) for versions in self.weights.values())
+        version = min(max(versions) for versions in self.weights.values())
+        if self.tables is None:
+            return version
+        # A version is complete when all servers have the rows of the step before.
+        announced = self.tables.version()
+        return None if announced is None else min(version, announced)
 
     def decide(self):
         """Returns what to do next and its arguments, or None to wait."""
@@ -373,8 +399,16 @@ class Membership:
         size = self.job.evaluation.batch
         for piece in pieces:
             part = slice(piece * size, (piece + 1) * size)
-            targets = self.data.test[1][part]
-            loss, correct = self.model.evaluate(arena, self.data.test[0][part], targets)
+            inputs, targets = (values[part] for values in self.data.test)
+            if self.tables is None:
+                loss, correct = self.model.evaluate(arena, inputs, targets)
+            else:
+                samples = self.by_feature(inputs)
+                vectors = self.await_rows(
+                    self.tables.read_version(version, samples), samples)
+                if vectors is None:
+                    return
+                loss, correct = self.model.evaluate(arena, vectors, targets), 0
             self.report(evaluation=RENDEZVOUS.EvaluationReport(
                 version=version, piece=piece, loss_sum=loss, correct=correct,
                 weight=len(targets)))
@@ -386,10 +420,13 @@ class Membership:
         asynchronous = self.mode == 'asynchronous'
         arena, bases = self.arena(None if asynchronous else step)
         all_leaves = self.job.batch.micro_batches
-        sums = {}
+        sums, self.row_sums = {}, {}
         for leaf in leaves:
             begin = time.monotonic()
-            sums[all_leaves + leaf] = self.leaf_sum(step, leaf, arena)
+            total = self.leaf_sum(step, leaf, arena)
+            if total is None:
+                return  # The step is complete, and its rows are gone.
+            sums[all_leaves + leaf] = total
             self.leaf_seconds += time.monotonic() - begin
             self.leaves += 1
         norm = 0.0
@@ -413,6 +450,11 @@ class Membership:
                     encoding=PS.Encoding.Value(encoder.encoding),
                     base_version=bases[chunk] if asynchronous else 0,
                     gradient_norm=norm, payload=payload)))
+            if self.tables is not None:
+                self.tables.send(step, node, total.samples, self.row_sums, self.rounding)
+        if self.tables is not None and step + 1 < self.rounds:
+            for leaf in leaves:  # They are probably those of the next step.
+                self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))
 
     def nodes_of(self, leaves):
         """Returns the largest subtrees that cover each run of consecutive leaves."""
@@ -425,6 +467,8 @@ class Membership:
         return found
 
     def leaf_sum(self, step, leaf, arena):
+        if self.tables is not None:
+            return self.leaf_sum_with_rows(step, leaf, arena)
         if self.mode != 'local_steps':
             gradient, samples, loss = self.micro_batch(step, leaf, arena)
         else:
@@ -440,15 +484,44 @@ class Membership:
         return steps.Sum(payloads.round_to(self.rounding, payloads.flush(gradient)),
                          samples, loss)
 
+    def indexes(self, step, leaf):
+        batch = self.job.batch
+        return sampling.micro_batch(
+            self.job.seed, self.facts.train_samples, getattr(batch, 'global'),
+            batch.micro_batches, step, leaf)[1]
+
     def micro_batch(self, step, leaf, arena):
         """Returns the gradient sum, the sample count and the loss sum."""
-        batch = self.job.batch
-        _, indexes = sampling.micro_batch(
-            self.job.seed, self.facts.train_samples, getattr(batch, 'global'),
-            batch.micro_batches, step, leaf)
+        indexes = self.indexes(step, leaf)
         features, targets = (part[indexes] for part in self.data.train)
         gradient, loss = self.model.gradient(arena, features, targets, step, leaf)
         return gradient, len(indexes), loss
+
+    # ---- Rows of tables.
+
+    def by_feature(self, samples):
+        """Returns for each feature the keys of each sample."""
+        return [[sample[f] for sample in samples]
+                for f in range(len(self.job.sparse.feature))]
+
+    def keys_of(self, step, leaf):
+        return self.by_feature(self.data.train[0][self.indexes(step, leaf)])
+
+    def await_rows(self, parts, samples):
+        self.wait(lambda: True if all(part.complete for part in parts) else None)
+        return self.tables.vectors(parts, samples)
+
+    def leaf_sum_with_rows(self, step, leaf, arena):
+        samples = self.keys_of(step, leaf)
+        vectors = self.await_rows(self.tables.read(step, leaf, samples), samples)
+        if vectors is None:
+            return None
+        targets = self.data.train[1][self.indexes(step, leaf)]
+        gradient, of_vectors, loss = self.model.gradient(arena, vectors, targets)
+        self.row_sums[self.job.batch.micro_batches + leaf] = self.tables.leaf_sum(
+            samples, of_vectors, self.rounding)
+        return steps.Sum(payloads.round_to(self.rounding, payloads.flush(gradient)),
+                         len(targets), loss)
 
     # ---- Heartbeats.
 

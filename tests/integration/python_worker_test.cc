@@ -54,18 +54,20 @@ struct Job {
   std::string optimizer = "sgd { learning_rate: 0.05 }";
   std::string dropout;
   int steps = 60;
+  std::string text;  // Takes the place of kJob if it is not empty.
 
   friend void PrintTo(const Job& job, std::ostream* out) { *out << job.name; }
 };
 
 std::string TextOf(const Job& job, const std::string& data) {
-  return absl::StrReplaceAll(kJob, {{"$dropout", job.dropout},
-                                    {"$data", data},
-                                    {"$optimizer", job.optimizer},
-                                    {"$steps", absl::StrCat(job.steps)},
-                                    {"$consistency", job.consistency},
-                                    {"$encoding", job.encoding},
-                                    {"$more", job.more}});
+  return absl::StrReplaceAll(job.text.empty() ? kJob : job.text,
+                             {{"$dropout", job.dropout},
+                              {"$data", data},
+                              {"$optimizer", job.optimizer},
+                              {"$steps", absl::StrCat(job.steps)},
+                              {"$consistency", job.consistency},
+                              {"$encoding", job.encoding},
+                              {"$more", job.more}});
 }
 
 struct Result {
@@ -263,6 +265,67 @@ std::vector<Job> Modes() {
 INSTANTIATE_TEST_SUITE_P(Modes, PythonWorkerModeTest,
                          testing::ValuesIn(Modes()),
                          [](const auto& info) { return info.param.name; });
+
+// One table for users and genres, whose keys are hashes, and one for items.
+constexpr char kTableJob[] = R"(
+model { matrix_factorization { item_feature: "item" }
+        loss: MEAN_SQUARED_ERROR }
+data { csv { train: "$folder/ratings.csv" test: "$folder/ratings.test.csv" } }
+batch { global: 32 micro_batches: 4 }
+optimizer { $optimizer }
+steps: $steps
+evaluation { every_steps: 20 }
+exchange { transport: WIRE parameter_server { chunk_bytes: 4096 } $encoding }
+$more
+sparse {
+  $consistency
+  table { name: "users" dim: 5 buckets: 7
+          row_wise_adagrad { learning_rate: 0.3 } }
+  table { name: "items" dim: 5 sgd { learning_rate: 0.3 momentum: 0 } }
+  feature { column: "user" table: "users" }
+  feature { column: "genres" table: "users" separator: "|" pooling: MEAN }
+  feature { column: "item" table: "items" integer_keys: true pooling: NONE }
+}
+)";
+
+// Writes ratings of some users and items.
+void WriteRatings(const std::string& path, int first, int count) {
+  std::string text = "user,genres,item,rating\n";
+  for (int i = first; i < first + count; ++i) {
+    absl::StrAppend(&text, "u", i * 7 % 13, ",", i % 3 == 0 ? "" : "drama",
+                    i % 2 == 0 ? "|comedy" : "", ",", i * 11 % 17, ",",
+                    i * 7 % 13 % 3 + i * 11 % 17 % 3, "\n");
+  }
+  WriteWholeFile(path, text);
+}
+
+TEST_F(PythonWorkerTest, ReadsAndSendsRowsOfTables) {
+  WriteRatings(folder_ + "/ratings.csv", 0, 300);
+  WriteRatings(folder_ + "/ratings.test.csv", 300, 40);
+  const auto job_with = [&](const std::string& name) {
+    Job job;
+    job.name = name;
+    job.text = absl::StrReplaceAll(kTableJob, {{"$folder", folder_}});
+    return job;
+  };
+  std::vector<Job> jobs = {job_with("OneServer"), job_with("TwoServers"),
+                           job_with("Lag"), job_with("BFLOAT16")};
+  jobs[1].servers = 2;
+  jobs[1].workers = {kTheirs, kOurs};
+  jobs[1].more = "clip_norm: 0.5";
+  jobs[2].consistency = "fixed_lag: 1";
+  jobs[2].workers = {kTheirs, kTheirs};
+  jobs[3].encoding = "wire_dtype: BFLOAT16";
+  for (const Job& job : jobs) {
+    SCOPED_TRACE(job.name);
+    const Result theirs = Train(job, job.workers, job.name + "-theirs");
+    const Result ours = Train(
+        job, std::vector<std::string>(job.workers.size(), kOurs), job.name);
+    ExpectNear(theirs, ours);
+    // The variance of the ratings is 1.3.
+    EXPECT_LT(theirs.evaluation_loss, 0.3);
+  }
+}
 
 TEST_F(PythonWorkerTest, ItsFunctionsMatchTheTestVectors) {
   RunExpecting(0, {kPython, Script("vectors_test.py")});

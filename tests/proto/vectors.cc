@@ -40,7 +40,8 @@ std::vector<VectorFile> AllVectorFiles(const std::string& testdata,
           {"tree.json", FileText(TreeVectors())},
           {"encodings.json", FileText(EncodingVectors())},
           {"messages.json", FileText(MessageVectors())},
-          {"steps.json", FileText(StepVectors())}};
+          {"steps.json", FileText(StepVectors())},
+          {"rows.json", FileText(RowVectors())}};
 }
 
 }  // namespace tributary

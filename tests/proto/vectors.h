@@ -35,6 +35,10 @@ Vectors MessageVectors();
 // Returns learning rates, and the weights after steps of the optimizers.
 Vectors StepVectors();
 
+// Returns where keys belong, the messages that carry rows, and sums of their
+// gradients.
+Vectors RowVectors();
+
 // Returns the text of the file with these contents: one vector on each line.
 std::string FileText(const Vectors& vectors);
 

@@ -49,6 +49,10 @@ TEST(VectorsTest, PayloadsAreThoseOfTheContract) {
   ExpectCommitted("encodings.json", EncodingVectors());
 }
 
+TEST(VectorsTest, RowsAndTheirMessagesAreThoseOfTheContract) {
+  ExpectCommitted("rows.json", RowVectors());
+}
+
 TEST(VectorsTest, UpdatesAreThoseOfTheContract) {
   ExpectCommitted("steps.json", StepVectors());
 }

@@ -13,6 +13,7 @@
 #include "common/stream/message_stream.h"
 #include "common/transport/channel.h"
 #include "common/transport/grpc_client_stream.h"
+#include "proto/parameter_server.pb.h"
 
 namespace tributary {
 
@@ -47,6 +48,18 @@ class CallObserver {
   // Call::Break.
   virtual void OnEnd(const void* call, const absl::Status& status) = 0;
 };
+
+// Returns true for messages that have a payload also if it is empty.
+template <typename Message>
+bool AlwaysHasPayload(const Message& /*message*/) {
+  return false;
+}
+inline bool AlwaysHasPayload(const WorkerMessage& message) {
+  return message.has_rows_request() || message.has_row_contribution();
+}
+inline bool AlwaysHasPayload(const ServerMessage& message) {
+  return message.has_rows();
+}
 
 // Relays the messages of a call between a worker and a server in both
 // directions. A ServerStream receives the worker's messages. It owns a Front,
@@ -123,10 +136,10 @@ class RelayedCall final : public Call,
     absl::MutexLock lock(&mu_);
     if (broken_) return true;
     if (!observer_->OnServer(&message)) {
-      held_.emplace(message, Copy(payload));
+      held_.emplace(message, Copy(message, payload));
       return false;
     }
-    if (worker_ != nullptr) worker_->Send(message, Copy(payload), 0);
+    if (worker_ != nullptr) worker_->Send(message, Copy(message, payload), 0);
     return true;
   }
 
@@ -153,7 +166,7 @@ class RelayedCall final : public Call,
     if (broken_) return;
     if (!started_) server_.Start(this);
     started_ = true;
-    server_.Send(message, Copy(payload), 0);
+    server_.Send(message, Copy(message, payload), 0);
   }
 
   void OnWorkerEnd() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -168,9 +181,11 @@ class RelayedCall final : public Call,
     if (started_) server_.Cancel();
   }
 
-  static OutgoingPayload Copy(const ReceivedPayload& payload) {
+  template <typename Message>
+  static OutgoingPayload Copy(const Message& message,
+                              const ReceivedPayload& payload) {
     OutgoingPayload copy;
-    if (payload.bytes() == 0) return copy;
+    if (payload.bytes() == 0 && !AlwaysHasPayload(message)) return copy;
     const auto bytes = std::make_shared<std::string>(payload.bytes(), '\0');
     payload.Copy(0, payload.bytes(), bytes->data());
     copy.data = bytes->data();
