@@ -95,13 +95,35 @@ Work* AwaitItem(
   return nullptr;
 }
 
+// Creates the device in whose memory the program computes: the GPU with this
+// number, or the CPU.
+absl::StatusOr<std::unique_ptr<Device>> MakeProgramDevice(
+    std::optional<int> gpu, const ArenaLayout& layout, Precision precision) {
+  if (!gpu.has_value()) return MakeCpuDevice(precision);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                             CreateCudaDevice(*gpu, precision));
+  const int64_t needed = 2 * layout.arena_elements() * int64_t{sizeof(float)};
+  const std::optional<int64_t> available = device->AvailableMemoryBytes();
+  if (available.has_value() && *available < needed) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "weights and gradients need ", needed,
+        " bytes of the memory of cuda:", *gpu, ", which has ", *available,
+        " bytes free; do not call UseGpu (in Python: pass gpu_memory=False)"));
+  }
+  return device;
+}
+
 }  // namespace
 
 WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     : log_(std::move(log)), step_(this) {
   process.threads = kComputeThreads;
-  process.make_device = [this](Precision precision) {
-    return MakeDevice(precision);
+  process.make_device =
+      [this](Precision precision) -> absl::StatusOr<std::unique_ptr<Device>> {
+    // The program chooses the device before it declares its parameters.
+    TRIBUTARY_ASSIGN_OR_RETURN(const auto declared,
+                               handover_.Offer(offered_job_, offered_));
+    return MakeProgramDevice(gpu_, declared->layout(), precision);
   };
   process.sources = Sources();
   // A wait of NCCL's operations for other workers must not delay the program's
@@ -173,26 +195,6 @@ TrainingSources WorkerSession::Sources() {
                           const Device&,
                           const NetworkPart&) { return ModelMemory(); };
   return sources;
-}
-
-absl::StatusOr<std::unique_ptr<Device>> WorkerSession::MakeDevice(
-    Precision precision) {
-  // The program chooses the device before it declares its parameters.
-  TRIBUTARY_ASSIGN_OR_RETURN(const auto declared,
-                             handover_.Offer(offered_job_, offered_));
-  if (!gpu_.has_value()) return MakeCpuDevice(precision);
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                             CreateCudaDevice(*gpu_, precision));
-  const int64_t needed =
-      2 * declared->layout().arena_elements() * int64_t{sizeof(float)};
-  const std::optional<int64_t> available = device->AvailableMemoryBytes();
-  if (available.has_value() && *available < needed) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "weights and gradients need ", needed,
-        " bytes of the memory of cuda:", *gpu_, ", which has ", *available,
-        " bytes free; do not call UseGpu (in Python: pass gpu_memory=False)"));
-  }
-  return device;
 }
 
 absl::Status WorkerSession::AwaitJob() {

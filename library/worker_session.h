@@ -82,8 +82,6 @@ class WorkerSession {
   // Returns the data and the model for RunWorker, which calls these functions
   // on its own threads.
   TrainingSources Sources();
-  // Creates the device in whose memory the program computes.
-  absl::StatusOr<std::unique_ptr<Device>> MakeDevice(Precision precision);
   // Pins memory if the program has called UseGpu or PinForGpu, and hides it
   // from child processes. Returns null otherwise, for less than a page, and on
   // failure; the first failure logs a warning. Called by the threads of

@@ -21,6 +21,12 @@ LossSum LossSumOf(const LossSums& sums) {
   return sums.has_loss ? LossSum(sums.loss) : LossSum::Unknown();
 }
 
+WorkerReport JobEndAfter(const Task& task) {
+  WorkerReport report;
+  report.mutable_end_job()->set_version(task.version);
+  return report;
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
@@ -142,9 +148,7 @@ absl::Status Trainer::Compute(const Task& task) {
     return ComputeFewer(status);
   }
   if (IsJobEndRequest(status)) {
-    WorkerReport report;
-    report.mutable_end_job()->set_version(task.version);
-    hooks_.report(report);
+    hooks_.report(JobEndAfter(task));
     state_->AwaitEnd();
   }
   // Aborted means given up for a newer assignment or version. Next decides what
