@@ -152,6 +152,12 @@ class StatisticsTest(support.JobTest):
         self.train('run', job, STATISTICS, workers=2)
         weights = tributary.load(os.path.join(self.folder, 'run'))
         self.assertEqual(weights['0.num_batches_tracked'], 2)
+        exported = os.path.join(self.folder, 'exported')
+        subprocess.run([tributary._native.program(), 'export', os.path.join(
+            self.folder, 'run'), '--output', exported], check=True, capture_output=True)
+        copies = tributary.load(os.path.join(exported, 'model.safetensors'))
+        self.assertEqual(set(copies), set(weights))
+        self.assertEqual(copies['0.num_batches_tracked'], 2)
         mean = sum(range(64)) / 64 * (1 - 0.7 ** 2)
         self.assertAlmostEqual(weights['0.running_mean'][0], mean, delta=1e-4)
         self.assertAlmostEqual(weights['0.running_mean'][1], -mean, delta=1e-4)
