@@ -100,9 +100,8 @@ class Trainer {
   // The same for a model that reads rows of tables.
   absl::Status TrainWithRows(const Task& task, int thread, int micro_batch,
                              ComputeThreadItems* items, StepGradients* step);
-  // Computes the gradients of a batch, and writes those of Batch::vectors to
-  // `vector_gradients` if it is not null. Returns the number of samples that
-  // count.
+  // Computes the gradients of a batch, also those of Batch::vectors unless
+  // `vector_gradients` is null. Returns the number of samples that count.
   absl::StatusOr<int64_t> TrainBatch(const Task& task, int thread,
                                      int micro_batch, const Batch& batch,
                                      float* vector_gradients,

@@ -1,6 +1,6 @@
 // The actions of `tributary tune` on the folder of a study.
-#ifndef TRIBUTARY_DEPLOY_COMMANDS_TUNE_ACTIONS_H_
-#define TRIBUTARY_DEPLOY_COMMANDS_TUNE_ACTIONS_H_
+#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
+#define TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
 
 #include <string>
 #include <vector>
@@ -24,4 +24,4 @@ int RunTuneEnqueue(const std::vector<std::string>& arguments,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_DEPLOY_COMMANDS_TUNE_ACTIONS_H_
+#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
