@@ -1,4 +1,4 @@
-#include "deploy/commands/tune_actions.h"
+#include "deploy/tools/tune/tune_actions.h"
 
 #include <cstdint>
 #include <cstdio>
