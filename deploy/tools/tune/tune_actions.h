@@ -1,6 +1,6 @@
 // The actions of `tributary tune` on the folder of a study.
-#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
-#define TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
+#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNE_ACTIONS_H_
+#define TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNE_ACTIONS_H_
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Like the functions of subcommands.h, for the arguments that follow the name
-// of the action.
+// Like the functions of deploy/commands/subcommands.h, for the arguments that
+// follow the name of the action.
 
 // `tributary tune status`: shows the trials.
 int RunTuneStatus(const std::vector<std::string>& arguments,
@@ -24,4 +24,4 @@ int RunTuneEnqueue(const std::vector<std::string>& arguments,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_ACTIONS_H_
+#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_TUNE_ACTIONS_H_
