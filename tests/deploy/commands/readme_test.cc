@@ -136,6 +136,8 @@ TEST(ReadmeTest, EveryJobIsValid) {
     } else if (absl::StrContains(absl::StrJoin(words, " "), "--resume runs/")) {
       continue;  // The run is the user's own.
     }
+    // `tributary tune best` writes it.
+    if (words.size() > 1 && words[1] == "best.textproto") continue;
     arguments.push_back("--print-config");
     const CommandResult result = RunTributary(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
