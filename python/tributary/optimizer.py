@@ -96,7 +96,7 @@ class Optimizer(torch.optim.Optimizer):
             raise Error('the job evaluates, but the program does not: pass evaluate=... '
                         'to tributary.Optimizer, or set evaluation { disabled: true } '
                         'in the job')
-        self.session._remedy = 'repeat the loop until the done of Optimizer is true'
+        self.session._remedy = 'repeat the loop until the attribute done of the Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
                                     gpu_memory, buffers, rule)
@@ -183,6 +183,10 @@ class Optimizer(torch.optim.Optimizer):
         value = float(loss) if loss is not None else \
             self._sum_of(losses, scaler) if losses else None
         batch = self._batch
+        if not batch._row_gradients and \
+                all(tensor.grad is None for tensor in self._worker.tensors()):
+            raise Error(f'{batch}: no parameter has a gradient: call backward of the loss '
+                        'before step')
         self._scheduler_steps.before(batch)
         self._rates.state(batch)
         self._worker.contribute(batch, value, count, scale)

@@ -106,6 +106,10 @@ class OptimizerTest(support.JobTest):
         self.assert_fails(['the program has changed parameter 0.weight'], 'run',
                           self.job('other'), LOOP)
 
+    def test_a_step_without_backward_is_an_error(self):
+        self.assert_fails(['micro-batch', 'call backward of the loss'], 'run',
+                          self.job('forgotten'), LOOP)
+
     def test_a_loop_that_ends_early_is_reported(self):
         self.assert_fails(['the program has ended before the job; repeat the loop'], 'run',
                           self.job('early'), LOOP)

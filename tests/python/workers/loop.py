@@ -32,9 +32,10 @@ def loop(network, optimizer, special, done):
     while not done():
         for begin in range(0, SAMPLES, BATCH):
             def closure():
-                optimizer.zero_grad()
+                optimizer.zero_grad(set_to_none=True)
                 loss = loss_fn(network(x[begin:begin + BATCH]), y[begin:begin + BATCH])
-                loss.backward()
+                if special != 'forgotten' or calls < 4:
+                    loss.backward()
                 return loss
 
             if special == 'closure':
