@@ -1,5 +1,6 @@
 #include "server/process/finished_run.h"
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -37,15 +38,18 @@ class IdleServer final : public ServerLink {
   void Close(const absl::Status&) override {}
 };
 
-// Returns true if summary.json states that the job is done. It is written last.
-bool HasSummary(const std::string& output_directory) {
+// Returns true if summary.json states that the job is done after `steps`. It is
+// written last; that of fewer steps is of a run that was then continued.
+bool HasSummary(const std::string& output_directory, int64_t steps) {
   const absl::StatusOr<std::string> text = ReadFile(
       absl::StrCat(output_directory, "/summary.json"), kMaxSummaryBytes);
   if (!text.ok()) return false;
   const nlohmann::json summary = ParseJson(*text);
   if (!summary.is_object()) return false;
   const auto status = summary.find("status");
-  return status != summary.end() && *status == "done";
+  const auto done = summary.find("steps");
+  return status != summary.end() && *status == "done" &&
+         done != summary.end() && *done == steps;
 }
 
 Coordinator::Options OptionsOf(const ServerOptions& options,
@@ -66,10 +70,10 @@ Coordinator::Options OptionsOf(const ServerOptions& options,
 
 std::optional<ResumePoint> FindFinishedRun(
     const JobSpec& job, const std::string& output_directory) {
-  if (!HasSummary(output_directory)) return std::nullopt;
   const std::string folder = FinalFolder(output_directory);
   absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
   if (!manifest.ok() || !manifest->complete() || !IsOfJob(*manifest, job) ||
+      !HasSummary(output_directory, manifest->step()) ||
       !VerifyFinalFolder(folder).ok()) {
     return std::nullopt;
   }

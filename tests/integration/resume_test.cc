@@ -255,6 +255,23 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00001500"));
 }
 
+// As after a kill between the writes of the final model and of the summary of a
+// run that was continued.
+TEST_F(ResumeTest, ASummaryOfFewerStepsIsNotThatOfTheFinalModel) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 1, 1, {"--set", "steps=700"})).exit_code,
+            0);
+  const std::string summary = folder_ + "/run/summary.json";
+  const std::string earlier = ReadWholeFile(summary);
+  RunExpecting(0, Train("run", 1, 1, {"--resume", "auto"}));
+  const nlohmann::json wanted = Summary("run");
+  WriteWholeFile(summary, earlier);
+  RunExpecting(0, Train("run", 1, 1, {"--resume", "auto"}));
+  EXPECT_EQ(Summary("run")["steps"], 1500);
+  EXPECT_EQ(Summary("run")["weights_sha256"], wanted["weights_sha256"]);
+  EXPECT_EQ(Summary("run")["final_loss"], wanted["final_loss"]);
+}
+
 // A scheduler runs the same command again, and a cluster starts the same
 // processes again.
 TEST_F(ResumeTest, AFinishedRunIsAlreadyDoneAndChangesNothing) {
