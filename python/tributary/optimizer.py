@@ -96,7 +96,8 @@ class Optimizer(torch.optim.Optimizer):
             raise Error('the job evaluates, but the program does not: pass evaluate=... '
                         'to tributary.Optimizer, or set evaluation { disabled: true } '
                         'in the job')
-        self.session._remedy = 'repeat the loop until the attribute done of the Optimizer is true'
+        self.session._remedy = ('repeat the loop until the attribute done of the Optimizer '
+                                'is true')
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
                                     gpu_memory, buffers, rule)
