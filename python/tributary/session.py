@@ -510,7 +510,8 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
     that a module that is created afterwards has the same initial values in every
     worker. Each micro-batch seeds them again (see `MicroBatch.seed`). An exception
     that ends the program is reported as this worker's error; SIGTERM makes the loop
-    end with `Stopped`.
+    end with `Stopped`. Freed memory stays with the process, unless variables of the
+    environment (MALLOC_...) set malloc up.
 
     Args:
         coordinator: address of server 0 as HOST:PORT; default: from the environment.
@@ -539,6 +540,7 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
     _process.report_uncaught_errors()
     _process.report_early_end(session._is_open, lambda: session._remedy)
     _process.stop_on_signals(session.stop)
+    _process.keep_freed_memory()
     _random.prepare_torch(threads, deterministic)
     _random.seed_generators(session.job.seed)
     return session
