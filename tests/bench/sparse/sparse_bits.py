@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares jobs with tables that differ in nothing but their processes.
 
-    tests/bench/sparse_bits.py PROGRAM [--kills N]
+    tests/bench/sparse/sparse_bits.py PROGRAM [--kills N]
 
 PROGRAM is the program `tributary`. Trains a small model of clicks with each
 number of workers, servers, transport, clipping and format of the wire that a
@@ -26,7 +26,8 @@ import sys
 import tempfile
 import time
 
-from covering_array import covering_array
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from covering_array import covering_array  # noqa: E402
 
 FEATURES = 8
 # Rows are admitted late, expire, and are removed for want of space.
