@@ -6,6 +6,9 @@ namespace tributary {
 
 // System attribute of the trials that Tributary runs: who chose their values.
 inline constexpr char kProposedBy[] = "tributary:proposed_by";
+// System attribute of the members of a population: the trial from whose
+// checkpoint the trial continues.
+inline constexpr char kParent[] = "tributary:parent";
 // User attribute of the study: the number of trials when its time was over.
 inline constexpr char kClosedAt[] = "tributary:trials";
 // Prefix of the system attributes with which Optuna stores constraints.

@@ -79,25 +79,26 @@ std::vector<std::string> StudyWriter::ConstraintLines(
 absl::Status StudyWriter::Report(int64_t number, const TrialResult& result,
                                  const Json& summary) {
   const JournalTrial& trial = study_.records()[number];
-  const std::vector<int64_t>& rungs =
-      study_.study()
-          .plan()
-          .brackets[study_.study().trials()[number].bracket]
-          .rungs;
-  const size_t rung = study_.study().NextRung(number);
+  const StudyPlan& plan = study_.study().plan();
+  const int bracket = study_.study().trials()[number].bracket;
+  const std::vector<int64_t>& rungs = plan.brackets[bracket].rungs;
+  const int rung = study_.study().NextRung(number);
   std::vector<std::string> lines = ConstraintLines(trial, result);
   // Optuna's studies with several objectives have none.
   if (result.values.size() == 1) {
     lines.push_back(IntermediateValueLine(journal_.worker(), trial.id,
                                           rungs[rung], result.values[0]));
   }
-  if (rung + 1 == rungs.size()) {
+  if (rung + 1 == static_cast<int>(rungs.size())) {
     lines.push_back(UserAttributeLine(
         journal_.worker(), trial.id,
         {{kWeightsDigest, StringMember(summary, "weights_sha256")}}));
+    // Members of a population are continued as other trials.
     lines.push_back(StateLine(journal_.worker(), trial.id,
-                              JournalState::kComplete, result.values,
-                              absl::Now()));
+                              plan.IsWhole(bracket, rung)
+                                  ? JournalState::kComplete
+                                  : JournalState::kPruned,
+                              result.values, absl::Now()));
   }
   return journal_.Append(lines);
 }

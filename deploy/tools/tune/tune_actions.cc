@@ -13,6 +13,7 @@
 #include "common/os/file.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/study_writer.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "deploy/tools/tune/tune_study.h"
@@ -64,6 +65,12 @@ absl::Status Enqueue(const std::vector<std::string>& operands) {
     if (study->study().closed()) {
       return absl::FailedPreconditionError(absl::StrCat(
           operands[0], ": the study has all trials of its budget"));
+    }
+    if (!study->study().TakesQueued()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(operands[0],
+                       ": the first generation of the population is complete; "
+                       "add values before, or begin another study"));
     }
     status = StudyWriter(study.get()).Enqueue(fixed);
   } while (absl::IsAborted(status));
@@ -142,6 +149,12 @@ int RunTuneBest(const std::vector<std::string>& arguments,
                      ": the study has no such trial with these "
                      "parameters; see 'tributary tune status ",
                      folder, "'")));
+  }
+  if (LineageOf((*study)->study(), trial).size() > 1) {
+    return ReportError(absl::FailedPreconditionError(absl::StrCat(
+        "--export-job: the values of trial ", trial,
+        " changed while it was trained, so no job has its result; its run is ",
+        (*study)->TrialFolder(trial))));
   }
   const absl::StatusOr<JobSpec> job = (*study)->JobOfTrial(trial);
   if (!job.ok()) return ReportError(job.status());

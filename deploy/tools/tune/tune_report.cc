@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/text/counted.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/study_attributes.h"
 #include "nlohmann/json.hpp"
 
@@ -69,6 +70,24 @@ std::string WeightsOf(const TuneStudy& study, int64_t number) {
   return StringMember(study.records()[number].user_attributes, kWeightsDigest);
 }
 
+// Returns the values of the trial, a line each. If they have changed while its
+// population was trained, also the steps for which it had them.
+std::string ValuesOf(const TuneStudy& study, int64_t number) {
+  const std::vector<LineagePart> lineage = LineageOf(study.study(), number);
+  std::string text;
+  for (const LineagePart& part : lineage) {
+    if (lineage.size() > 1) {
+      absl::StrAppend(&text, "             steps ", part.first_step, " to ",
+                      part.last_step, ":\n");
+    }
+    for (const std::string& set : study.space().Sets(part.point)) {
+      absl::StrAppend(&text, "             ", lineage.size() > 1 ? "  " : "",
+                      set, "\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ValueText(double value) { return absl::StrFormat("%.6g", value); }
@@ -120,6 +139,9 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
       }
     }
     std::string note = PointText(study, number);
+    if (trial.parent >= 0) {
+      absl::StrAppend(&note, " | continues trial ", trial.parent);
+    }
     const std::string failure =
         StringMember(study.records()[number].user_attributes, kFailure);
     if (!failure.empty()) absl::StrAppend(&note, " | ", failure);
@@ -134,6 +156,14 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
         Counted(static_cast<int64_t>(order.size()) - rows, "more trial"), "\n");
   }
   if (plan.scheduler == StudyPlan::Scheduler::kNone) return text;
+  if (plan.scheduler == StudyPlan::Scheduler::kPopulation) {
+    absl::StrAppend(
+        &text, "population: ", study.study().members(), " of ",
+        *plan.most_trials, " trials, ",
+        Counted(static_cast<int64_t>(plan.brackets.size()), "generation"),
+        " of ", plan.population, "\n");
+    return text;
+  }
   for (size_t b = 0; b < plan.brackets.size(); ++b) {
     std::vector<std::string> counts;
     for (size_t r = 0; r < plan.brackets[b].rungs.size(); ++r) {
@@ -160,9 +190,7 @@ std::string FormatBest(const TuneStudy& study) {
     const StudyTrial& trial = study.study().trials()[number];
     absl::StrAppend(&text, "best trial   ", number, ", ",
                     ResultText(study, trial.results.back()), "\n");
-    for (const std::string& set : study.space().Sets(trial.point)) {
-      absl::StrAppend(&text, "             ", set, "\n");
-    }
+    absl::StrAppend(&text, ValuesOf(study, number));
     if (trial.foreign) continue;
     absl::StrAppend(&text, "run          ", study.TrialFolder(number), "\n");
     const std::string weights = WeightsOf(study, number);
@@ -199,6 +227,7 @@ Json StudyJson(const TuneStudy& study) {
          {"bracket", trial.bracket},
          {"steps", StepsOf(study, t)},
          {"values", values},
+         {"parent", trial.parent < 0 ? Json() : Json(trial.parent)},
          {"rungs", results},
          {"weights_sha256", WeightsOf(study, t)},
          {"failure",

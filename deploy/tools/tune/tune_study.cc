@@ -249,12 +249,12 @@ absl::Status TuneStudy::Apply(const JournalEvent& event) {
   }
   const int rung = study_->NextRung(event.trial);
   if (rung < 0) return absl::OkStatus();
-  const std::vector<int64_t>& rungs =
-      study_->plan().brackets[study_->trials()[event.trial].bracket].rungs;
-  // The result of the last rung is the trial's.
-  const bool at_end = rung + 1 == static_cast<int>(rungs.size());
+  const int bracket = study_->trials()[event.trial].bracket;
+  const std::vector<int64_t>& rungs = study_->plan().brackets[bracket].rungs;
   const double value = trial.intermediate_values.at(event.step);
-  if (at_end || event.step != rungs[rung] || !std::isfinite(value)) {
+  // The result of the last rung is the trial's.
+  if (study_->plan().IsWhole(bracket, rung) || event.step != rungs[rung] ||
+      !std::isfinite(value)) {
     return absl::OkStatus();
   }
   study_->Report(event.trial, ResultOf(trial, {value}));
@@ -264,7 +264,7 @@ absl::Status TuneStudy::Apply(const JournalEvent& event) {
 absl::Status TuneStudy::ApplyCreated(int64_t number,
                                      const JournalTrial& trial) {
   const bool ours = trial.system_attributes.contains(kProposedBy);
-  if (!study_->closed() && trial.state == JournalState::kWaiting) {
+  if (study_->TakesQueued() && trial.state == JournalState::kWaiting) {
     absl::optional<SearchPoint> point = QueuedPoint(number, trial);
     if (point.has_value()) {
       study_->Propose(*std::move(point), /*sampled=*/false);
@@ -272,17 +272,38 @@ absl::Status TuneStudy::ApplyCreated(int64_t number,
     }
   }
   if (ours && trial.state == JournalState::kRunning) {
-    absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
-    if (study_->closed() || !point.has_value()) {
-      return absl::DataLossError(absl::StrCat(
-          JournalPath(folder_), ": trial ", number,
-          " does not belong to the search in ", SearchPath(folder_)));
-    }
-    study_->Propose(*std::move(point));
-    return absl::OkStatus();
+    return ApplyProposed(number, trial);
   }
   study_->AddForeign();
   return trial.finished() ? ApplyState(number, trial) : absl::OkStatus();
+}
+
+absl::Status TuneStudy::ApplyProposed(int64_t number,
+                                      const JournalTrial& trial) {
+  absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
+  int64_t parent = -1;
+  const auto attribute = trial.system_attributes.find(kParent);
+  if (attribute != trial.system_attributes.end() &&
+      attribute->is_number_integer()) {
+    parent = attribute->get<int64_t>();
+  }
+  // A member of a population has a parent in the generation before its own.
+  const int64_t population = study_->plan().population;
+  const bool has_parents = population > 0 && study_->members() >= population;
+  bool fits =
+      !study_->closed() && point.has_value() && has_parents == (parent >= 0);
+  if (fits && has_parents) {
+    const std::vector<int64_t> before =
+        study_->Generation(study_->members() / population - 1);
+    fits = std::count(before.begin(), before.end(), parent) > 0;
+  }
+  if (!fits) {
+    return absl::DataLossError(absl::StrCat(
+        JournalPath(folder_), ": trial ", number,
+        " does not belong to the search in ", SearchPath(folder_)));
+  }
+  study_->Propose(*std::move(point), /*sampled=*/true, parent);
+  return absl::OkStatus();
 }
 
 absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
@@ -307,8 +328,7 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
     study_->Fail(number);
     return absl::OkStatus();
   }
-  const size_t rungs = study_->plan().brackets[known.bracket].rungs.size();
-  if (rung + 1 != static_cast<int>(rungs)) {
+  if (!study_->plan().IsWhole(known.bracket, rung)) {
     return absl::DataLossError(
         absl::StrCat(JournalPath(folder_), ": trial ", number,
                      " is complete, but has not reached the last rung"));
@@ -319,6 +339,11 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
 
 SearchPoint TuneStudy::NextPoint() const {
   return sampler_->Propose(study_->sampled());
+}
+
+Descendant TuneStudy::NextMember() const {
+  if (study_->members() < study_->plan().population) return {-1, NextPoint()};
+  return Population(search_, &space_).Next(*study_);
 }
 
 }  // namespace tributary

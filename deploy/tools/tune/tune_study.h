@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "deploy/tools/tune/journal/study_journal.h"
 #include "deploy/tools/tune/search/point_sampler.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_space.h"
 #include "deploy/tools/tune/search/study.h"
 #include "nlohmann/json_fwd.hpp"
@@ -71,6 +72,9 @@ class TuneStudy {
   absl::Status Read() { return journal_->Read(); }
   // Chooses the next point, for the built-in samplers.
   SearchPoint NextPoint() const;
+  // Chooses the next member of a population. The first generation has no
+  // parents.
+  Descendant NextMember() const;
   // The journal, to which StudyWriter appends. Its events change study().
   StudyJournal* journal() const { return journal_.get(); }
 
@@ -83,6 +87,8 @@ class TuneStudy {
   absl::Status Load();
   absl::Status Apply(const JournalEvent& event);
   absl::Status ApplyCreated(int64_t number, const JournalTrial& trial);
+  // Applies a trial that this program has proposed.
+  absl::Status ApplyProposed(int64_t number, const JournalTrial& trial);
   absl::Status ApplyState(int64_t number, const JournalTrial& trial);
   // Returns the point of a trial of the journal; nullopt if its parameters are
   // not those of the search. With `partial`, values may be absent.

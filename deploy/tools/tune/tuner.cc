@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -17,9 +18,11 @@
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/job/progress_display.h"
+#include "deploy/tools/tune/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "nlohmann/json.hpp"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "worker/device/factory/device_factory.h"
 
 namespace tributary {
@@ -29,9 +32,19 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(500);
 
 int64_t BeginOf(const Study& study, const Segment& segment) {
-  if (segment.rung == 0) return 0;
-  const int bracket = study.trials()[segment.trial].bracket;
-  return study.plan().brackets[bracket].rungs[segment.rung - 1];
+  return study.plan().StepsBefore(study.trials()[segment.trial].bracket,
+                                  segment.rung);
+}
+
+// Returns the checkpoint of the run at this step.
+absl::StatusOr<std::string> CheckpointOf(const std::string& run, int64_t step) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(CheckpointsFolder(run)));
+  for (const CheckpointName& checkpoint : checkpoints) {
+    if (checkpoint.step == step) return checkpoint.path;
+  }
+  return absl::NotFoundError(
+      absl::StrCat(run, ": has no checkpoint of step ", step));
 }
 
 // Appends to the journal, again if another process has written in between.
@@ -80,7 +93,7 @@ TuneEnd Tuner::Run() {
   }
   if (status.ok()) status = Insist([this] { return writer_.Finish(); });
   if (!status.ok()) return {status, ExitCodeOf(status)};
-  RemoveModels(/*of_paused=*/true);
+  RemoveModels();
   if (study_.study().Best().empty()) {
     return {
         absl::AbortedError(absl::StrCat(
@@ -150,6 +163,12 @@ absl::Status Tuner::FillSlots() {
 }
 
 absl::Status Tuner::ProposeNext() {
+  if (study_.study().plan().population > 0) {
+    const Descendant next = study_.NextMember();
+    nlohmann::ordered_json attributes = nlohmann::ordered_json::object();
+    if (next.parent >= 0) attributes[kParent] = next.parent;
+    return writer_.Propose(next.point, attributes);
+  }
   if (!study_.search().sampler().has_optuna()) {
     return writer_.Propose(study_.NextPoint(),
                            nlohmann::ordered_json::object());
@@ -183,6 +202,13 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
                                  device));
   launch.server_threads = ServerThreads(options_.servers * options_.parallel);
   launch.output = study_.TrialFolder(segment.trial);
+  const int64_t parent = study_.study().trials()[segment.trial].parent;
+  if (parent >= 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(launch.resume,
+                               CheckpointOf(study_.TrialFolder(parent),
+                                            BeginOf(study_.study(), segment)));
+    launch.allow_job_changes = true;
+  }
   launch.worker_command = options_.worker_command;
   launch.worker_folder = options_.worker_folder;
   launch.max_restarts = options_.max_restarts;
@@ -199,12 +225,17 @@ absl::Status Tuner::StartSegment(const Segment& segment) {
   if (!launch.ok()) {
     return RecordFailure(segment.trial, std::string(launch.status().message()));
   }
+  // That the values of a trial differ from those of its parent is intended.
+  const std::string expected =
+      absl::StrCat("the job differs from that of ", launch->resume, "/");
   TRIBUTARY_ASSIGN_OR_RETURN(
-      slots_[slot], TrialRun::Start(segment, *std::move(launch),
-                                    [this, segment](const std::string& text) {
-                                      display_.Message(absl::StrCat(
-                                          "trial ", segment.trial, ": ", text));
-                                    }));
+      slots_[slot],
+      TrialRun::Start(segment, *std::move(launch),
+                      [this, segment, expected](const std::string& text) {
+                        if (absl::StrContains(text, expected)) return;
+                        display_.Message(
+                            absl::StrCat("trial ", segment.trial, ": ", text));
+                      }));
   return absl::OkStatus();
 }
 
@@ -243,7 +274,7 @@ absl::Status Tuner::Record(const TrialRun& run) {
   display_.Message(absl::StrCat(
       "trial ", segment.trial, ": step ", segment.steps, " | ",
       ResultText(study_, *result), " | ", PointText(study_, segment.trial)));
-  RemoveModels(/*of_paused=*/false);
+  RemoveModels();
   return absl::OkStatus();
 }
 
@@ -258,14 +289,15 @@ absl::Status Tuner::RecordFailure(int64_t trial, const std::string& reason) {
   });
 }
 
-void Tuner::RemoveModels(bool of_paused) {
+void Tuner::RemoveModels() {
   if (options_.keep_models) return;
   const std::vector<int64_t> best = study_.study().Best();
   for (int64_t t = 0; t < study_.study().size(); ++t) {
     const StudyTrial::State state = study_.study().trials()[t].state;
     const bool ended = state == StudyTrial::State::kComplete ||
                        state == StudyTrial::State::kFailed ||
-                       (of_paused && state == StudyTrial::State::kPaused);
+                       (state == StudyTrial::State::kPaused &&
+                        !study_.study().MayBeContinued(t));
     if (!ended || std::find(best.begin(), best.end(), t) != best.end() ||
         !without_models_.insert(t).second) {
       continue;
@@ -316,7 +348,8 @@ std::vector<std::string> Tuner::Table() const {
     for (const StudyTrial& trial : study.trials()) {
       if (trial.foreign || trial.results.empty()) continue;
       left -=
-          study.plan().brackets[trial.bracket].rungs[trial.results.size() - 1];
+          study.plan().brackets[trial.bracket].rungs[trial.results.size() - 1] -
+          study.plan().StepsBefore(trial.bracket, 0);
     }
     left -= steps_now - steps_done_;
     const double seconds = elapsed / static_cast<double>(steps_now) *

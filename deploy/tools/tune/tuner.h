@@ -74,7 +74,7 @@ class Tuner {
   absl::Status Record(const TrialRun& run);
   absl::Status RecordFailure(int64_t trial, const std::string& reason);
   // Removes the models and checkpoints of trials that are not needed any more.
-  void RemoveModels(bool of_paused);
+  void RemoveModels();
   // Proposes no more trials once the search has taken its time.
   absl::Status CheckTime();
   bool IsRunning(int64_t trial) const;

@@ -104,6 +104,93 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForAnyParallelAndAfterKills) {
             want["trials"][best]["weights_sha256"]);
 }
 
+constexpr char kPopulation[] = R"(
+  job: "job.textproto"
+  parameter { path: "optimizer.sgd.learning_rate"
+              number { low: 1e-3 high: 1 log: true } }
+  parameter { path: "model.mlp.dropout" number { low: 0 high: 0.4 } }
+  objective { metric: "final_loss" goal: MINIMIZE }
+  scheduler { population_based { population: 4 every_steps: 9 } }
+)";
+
+TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
+  WriteWholeFile(search_, kPopulation);
+  RunExpecting(0, TuneArguments("one", {}));
+  const Json want = StatusOfStudy("one");
+  ASSERT_EQ(want["trials"].size(), 12u);
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  const CommandResult four =
+      RunExpecting(0, TuneArguments("four", {"--parallel", "4"}));
+  EXPECT_EQ(StatusOfStudy("four"), want);
+  EXPECT_THAT(four.standard_error, Not(HasSubstr("warning")));
+
+  std::vector<std::string> arguments = TuneArguments("killed", {});
+  for (const int lines : {4, 18, 33}) {
+    BackgroundCommand command(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
+    command.Signal(SIGKILL);
+    command.Wait();
+    arguments = {kTributary,       "tune",       "--resume",
+                 Folder("killed"), "--parallel", "2"};
+  }
+  RunExpecting(0, arguments);
+  EXPECT_EQ(StatusOfStudy("killed"), want);
+
+  // A run whose values are changed by hand has the weights of the winner.
+  std::vector<Json> lineage;
+  int cloned = 0;
+  for (Json trial = want["trials"][want["best"][0].get<int>()];;
+       trial = want["trials"][trial["parent"].get<int>()]) {
+    lineage.insert(lineage.begin(), trial);
+    if (trial["parent"].is_null()) break;
+  }
+  for (const Json& trial : want["trials"]) {
+    if (trial["parent"].is_null()) continue;
+    cloned += trial["trial"].get<int>() - trial["parent"].get<int>() != 4;
+  }
+  EXPECT_EQ(cloned, 2);  // One in each of the later generations.
+  ASSERT_EQ(lineage.size(), 3u);
+  for (const Json& trial : lineage) {
+    std::vector<std::string> train = {kTributary,
+                                      "train",
+                                      Folder("job.textproto"),
+                                      "--output",
+                                      Folder("by_hand"),
+                                      "--quiet",
+                                      "--resume",
+                                      "auto",
+                                      "--allow-job-changes",
+                                      "--set",
+                                      "schedule.decay_steps=27",
+                                      "--steps",
+                                      trial["steps"].dump()};
+    for (const auto& [path, value] : trial["values"].items()) {
+      train.insert(train.end(),
+                   {"--set", absl::StrCat(path, "=", value.dump())});
+    }
+    RunExpecting(0, train);
+  }
+  EXPECT_EQ((*ReadRunSummary(Folder("by_hand")))["weights_sha256"],
+            lineage.back()["weights_sha256"]);
+
+  // Only the last generation has models, and only of the best trial.
+  EXPECT_EQ(RunCommand(
+                {"/bin/sh", "-c",
+                 "ls -d " + Folder("killed") + "/trials/*/checkpoints | wc -l"})
+                .standard_output,
+            "1\n");
+}
+
+TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
+  WriteWholeFile(search_, absl::StrCat(kPopulation, R"(
+    parameter { path: "model.mlp.hidden" choice { value: "8" value: "9" } })"));
+  const CommandResult result = RunExpecting(2, TuneArguments("refused", {}));
+  EXPECT_THAT(result.standard_error, HasSubstr("model.mlp.hidden"));
+  EXPECT_EQ(result.standard_error.find('\n'), result.standard_error.size() - 1);
+  RunExpecting(2, {kTributary, "tune", "status", Folder("refused")});
+}
+
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
   const std::string journal = Folder("stopped") + "/study.journal";
   {

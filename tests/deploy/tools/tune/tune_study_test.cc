@@ -110,6 +110,47 @@ TEST_F(TuneStudyTest, ContinuesFromEachPrefixOfItsJournal) {
   }
 }
 
+// Does the next thing that a population allows, in the order of an only slot.
+void DoNextOfPopulation(const std::unique_ptr<TuneStudy>& study) {
+  if (!study->study().Startable().empty()) return DoNext(study);
+  const Descendant next = study->NextMember();
+  Json attributes = Json::object();
+  if (next.parent >= 0) attributes["tributary:parent"] = next.parent;
+  ASSERT_EQ(Writer(study).Propose(next.point, attributes), absl::OkStatus());
+}
+
+TEST_F(TuneStudyTest, APopulationContinuesFromEachPrefixOfItsJournal) {
+  // DoNext fails every fifth trial.
+  const auto create = [this] {
+    SearchSpec search = *ParseSearch(R"(
+        parameter { path: "optimizer.adamw.learning_rate"
+                    number { low: 1e-3 high: 1 log: true } }
+        objective { metric: "final_loss" goal: MINIMIZE }
+        scheduler { population_based { every_steps: 7 population: 5 } })",
+                                     "search");
+    EXPECT_EQ(TuneStudy::Create(folder_, search, kTinyJob, ""),
+              absl::OkStatus());
+    return Open();
+  };
+  auto study = create();
+  std::vector<size_t> sizes;
+  while (!study->study().Done()) {
+    DoNextOfPopulation(study);
+    sizes.push_back(ReadWholeFile(journal()).size());
+  }
+  ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+  const std::string whole = ReadWholeFile(journal());
+  const Json want = StudyJson(*study);
+  ASSERT_EQ(study->study().size(), 20);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    WriteWholeFile(journal(), whole.substr(0, sizes[i] + i % 50));
+    study = Open();
+    while (!study->study().Done()) DoNextOfPopulation(study);
+    ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+    ASSERT_EQ(StudyJson(*study), want) << "prefix " << i;
+  }
+}
+
 TEST_F(TuneStudyTest, KeepsTheReasonOfAFailure) {
   auto study = Create("budget { trials: 2 }");
   ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
