@@ -111,10 +111,38 @@ absl::Status StudyWriter::Fail(int64_t number, const std::string& reason) {
                  absl::Now())});
 }
 
+absl::Status StudyWriter::SetStudyAttribute(const std::string& name,
+                                            const Json& value) {
+  Json attribute = Json::object();
+  attribute[name] = value;
+  return journal_.Append({StudyAttributeLine(
+      journal_.worker(), journal_.replay().study_id(), attribute)});
+}
+
+absl::Status StudyWriter::BeginFinal() {
+  return SetStudyAttribute(
+      kFinalTrials,
+      {{"trials", study_.study().BestTrials(study_.final_stage()->best())}});
+}
+
+absl::Status StudyWriter::ReportFinal(const Segment& run,
+                                      const TrialResult& result,
+                                      const Json& summary) {
+  return SetStudyAttribute(
+      FinalRunName(run.trial, run.final_seed),
+      {{"values", result.values},
+       {"violations", result.violations},
+       {kWeightsDigest, StringMember(summary, "weights_sha256")}});
+}
+
+absl::Status StudyWriter::FailFinal(const Segment& run,
+                                    const std::string& reason) {
+  return SetStudyAttribute(FinalRunName(run.trial, run.final_seed),
+                           {{kFailure, reason}});
+}
+
 absl::Status StudyWriter::Close() {
-  return journal_.Append(
-      {StudyAttributeLine(journal_.worker(), journal_.replay().study_id(),
-                          {{kClosedAt, study_.study().size()}})});
+  return SetStudyAttribute(kClosedAt, study_.study().size());
 }
 
 absl::Status StudyWriter::Finish() {

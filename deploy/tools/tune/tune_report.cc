@@ -70,6 +70,28 @@ std::string WeightsOf(const TuneStudy& study, int64_t number) {
   return StringMember(study.records()[number].user_attributes, kWeightsDigest);
 }
 
+// Returns the final evaluation for scripts; null if the search has none.
+Json FinalJson(const TuneStudy& study) {
+  if (study.final_stage() == nullptr) return nullptr;
+  Json candidates = Json::array();
+  for (const FinalCandidate& candidate : study.final_stage()->Ranking()) {
+    Json seeds = Json::array();
+    const int64_t count = static_cast<int64_t>(candidate.results.size());
+    for (int64_t seed = 0; seed < count; ++seed) {
+      const absl::optional<TrialResult>& result = candidate.results[seed];
+      seeds.push_back(
+          {{"objectives", result.has_value() ? Json(result->values) : Json()},
+           {"weights_sha256", study.FinalWeights(candidate.trial, seed)},
+           {"failure", study.FinalFailure(candidate.trial, seed)}});
+    }
+    candidates.push_back({{"trial", candidate.trial},
+                          {"seeds", seeds},
+                          {"mean", candidate.mean.values},
+                          {"deviation", candidate.deviation}});
+  }
+  return candidates;
+}
+
 // Returns the values of the trial, a line each. If they have changed while its
 // population was trained, also the steps for which it had them.
 std::string ValuesOf(const TuneStudy& study, int64_t number) {
@@ -116,6 +138,28 @@ std::string ResultText(const TuneStudy& study, const TrialResult& result) {
   }
   if (TotalViolation(result) > 0) texts.push_back("violates a constraint");
   return absl::StrJoin(texts, ", ");
+}
+
+std::string FormatFinal(const TuneStudy& study) {
+  const FinalStage* const final_stage = study.final_stage();
+  if (final_stage == nullptr || !final_stage->begun()) return "";
+  std::string text = absl::StrFormat(
+      "final evaluation with %d seeds:\n%5s  %-9s  %-12s  %-12s  %s\n",
+      study.search().final().seeds(), "trial", "runs", "mean", "deviation",
+      "values");
+  for (const FinalCandidate& candidate : final_stage->Ranking()) {
+    const int64_t good = candidate.ended - candidate.failed;
+    absl::StrAppendFormat(
+        &text, "%5d  %-9s  %-12s  %-12s  %s\n", candidate.trial,
+        absl::StrCat(candidate.ended, " of ", candidate.results.size()),
+        good > 0 ? ValueText(candidate.mean.values[0]) : "-",
+        good > 1 ? ValueText(candidate.deviation) : "-",
+        absl::StrCat(PointText(study, candidate.trial),
+                     candidate.failed > 0
+                         ? absl::StrCat(" | ", candidate.failed, " failed")
+                         : ""));
+  }
+  return text;
 }
 
 std::string FormatStudy(const TuneStudy& study, int64_t rows) {
@@ -186,10 +230,20 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
 
 std::string FormatBest(const TuneStudy& study) {
   std::string text;
-  for (const int64_t number : study.study().Best()) {
+  const FinalStage* const final_stage = study.final_stage();
+  for (const int64_t number : study.Best()) {
     const StudyTrial& trial = study.study().trials()[number];
     absl::StrAppend(&text, "best trial   ", number, ", ",
                     ResultText(study, trial.results.back()), "\n");
+    if (final_stage != nullptr && final_stage->Done()) {
+      const FinalCandidate winner = final_stage->Ranking().front();
+      // Empty if all runs have failed.
+      for (const double mean : winner.mean.values) {
+        absl::StrAppend(&text, "mean         ", ValueText(mean), ", deviation ",
+                        ValueText(winner.deviation), ", over ",
+                        Counted(winner.ended - winner.failed, "seed"), "\n");
+      }
+    }
     absl::StrAppend(&text, ValuesOf(study, number));
     if (trial.foreign) continue;
     absl::StrAppend(&text, "run          ", study.TrialFolder(number), "\n");
@@ -237,11 +291,9 @@ Json StudyJson(const TuneStudy& study) {
   for (const Bracket& bracket : study.study().plan().brackets) {
     brackets.push_back(bracket.rungs);
   }
-  return {{"study", study.name()},
-          {"done", study.study().Done()},
-          {"brackets", brackets},
-          {"best", study.study().Best()},
-          {"trials", trials}};
+  return {{"study", study.name()},     {"done", study.Done()},
+          {"brackets", brackets},      {"best", study.Best()},
+          {"final", FinalJson(study)}, {"trials", trials}};
 }
 
 }  // namespace tributary

@@ -182,6 +182,51 @@ TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
             "1\n");
 }
 
+TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
+  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 2 seeds: 3 }"));
+  const CommandResult one =
+      RunExpecting(0, TuneArguments("one", {"--parallel", "3"}));
+  EXPECT_THAT(one.standard_output, HasSubstr("deviation"));
+  const Json want = StatusOfStudy("one");
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  std::vector<std::string> arguments = TuneArguments("killed", {});
+  // The search writes 25 lines, and the final evaluation three.
+  for (const int lines : {20, 26, 27}) {
+    BackgroundCommand command(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
+    command.Signal(SIGKILL);
+    command.Wait();
+    arguments = {kTributary, "tune", "--resume", Folder("killed")};
+  }
+  RunExpecting(0, arguments);
+  EXPECT_EQ(StatusOfStudy("killed"), want);
+
+  // With three rungs, eta 3 and 9 trials, one trial is complete.
+  ASSERT_EQ(want["final"].size(), 1u);
+  const Json& winner = want["final"][0];
+  EXPECT_EQ(want["best"], Json::array({winner["trial"]}));
+  ASSERT_EQ(winner["seeds"].size(), 3u);
+  double sum = 0;
+  for (const Json& seed : winner["seeds"]) {
+    sum += seed["objectives"][0].get<double>();
+  }
+  EXPECT_NEAR(winner["mean"][0].get<double>(), sum / 3, 1e-12);
+  EXPECT_NE(winner["seeds"][0]["weights_sha256"],
+            winner["seeds"][1]["weights_sha256"]);
+
+  // A run of the final evaluation is that of the exported job with its seed.
+  const std::string job = Folder("best.textproto");
+  EXPECT_THAT(RunExpecting(0, {kTributary, "tune", "best", Folder("one"),
+                               "--export-job", job})
+                  .standard_output,
+              HasSubstr("over 3 seeds"));
+  RunExpecting(0, {kTributary, "train", job, "--set", "seed=3", "--output",
+                   Folder("whole"), "--quiet"});
+  EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
+            winner["seeds"][2]["weights_sha256"]);
+}
+
 TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
   WriteWholeFile(search_, absl::StrCat(kPopulation, R"(
     parameter { path: "model.mlp.hidden" choice { value: "8" value: "9" } })"));

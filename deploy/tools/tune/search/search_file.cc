@@ -296,6 +296,30 @@ absl::Status ValidateScheduler(const SearchSpec& search) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateFinal(const SearchSpec& search) {
+  if (!search.has_final()) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("final.best", search.final().best(), 1, 100));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("final.seeds", search.final().seeds(), 2, 100));
+  if (search.objective_size() > 1) {
+    return Error("final", "compares trials by one objective, but there are ",
+                 search.objective_size(), "; leave out final");
+  }
+  if (search.scheduler().has_population_based()) {
+    return Error("final",
+                 "trains jobs with other seeds, but no job has the values of a "
+                 "population, which change; leave out final");
+  }
+  for (const SearchParameterSpec& parameter : search.parameter()) {
+    if (parameter.path() != "seed") continue;
+    return Error("final",
+                 "changes seed, which is also a parameter of the search; leave "
+                 "out one of them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateBudget(const SearchSpec& search) {
   const BudgetSpec& budget = search.budget();
   if (!budget.has_trials() && !budget.has_steps() && !budget.has_seconds() &&
@@ -356,6 +380,7 @@ absl::Status ValidateSearch(const SearchSpec& search) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateObjectives(search));
   TRIBUTARY_RETURN_IF_ERROR(ValidateScheduler(search));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBudget(search));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateFinal(search));
   TRIBUTARY_RETURN_IF_ERROR(Between("lookahead", search.lookahead(), 1, 1000));
   return Between("parallel", search.parallel(), 1, 1000);
 }

@@ -237,10 +237,7 @@ void Study::Close() {
 std::vector<int64_t> Study::Best() const {
   std::vector<int64_t> best;
   for (int64_t t = 0; t < size(); ++t) {
-    if (trials_[t].state != StudyTrial::State::kComplete ||
-        trials_[t].point.empty()) {
-      continue;
-    }
+    if (!IsComplete(trials_[t])) continue;
     const TrialResult& result = trials_[t].results.back();
     const bool beaten =
         std::any_of(best.begin(), best.end(), [&](int64_t other) {
@@ -259,6 +256,19 @@ std::vector<int64_t> Study::Best() const {
                best.end());
     best.push_back(t);
   }
+  return best;
+}
+
+std::vector<int64_t> Study::BestTrials(int64_t count) const {
+  std::vector<int64_t> best;
+  for (int64_t t = 0; t < size(); ++t) {
+    if (IsComplete(trials_[t])) best.push_back(t);
+  }
+  std::stable_sort(best.begin(), best.end(), [this](int64_t a, int64_t b) {
+    return IsBetter(trials_[a].results.back(), trials_[b].results.back(),
+                    plan_.maximize);
+  });
+  if (static_cast<int64_t>(best.size()) > count) best.resize(count);
   return best;
 }
 

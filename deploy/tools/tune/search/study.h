@@ -21,6 +21,11 @@ struct Segment {
   int64_t trial = 0;
   int rung = 0;
   int64_t steps = 0;  // Number of steps of the trial at the segment's end.
+  // Of a run of the final evaluation: what is added to the seed of the trial's
+  // job. -1: a segment of the search.
+  int64_t final_seed = -1;
+
+  bool is_final() const { return final_seed >= 0; }
 };
 
 struct StudyTrial {
@@ -127,6 +132,9 @@ class Study {
   // are none, that violate them least: with one objective, the first of the
   // best ones; with several, the Pareto front in the order of trials.
   std::vector<int64_t> Best() const;
+  // With one objective: returns the best `count` complete trials, or as many as
+  // there are, the best first.
+  std::vector<int64_t> BestTrials(int64_t count) const;
 
  private:
   const std::vector<int64_t>& RungsOf(const StudyTrial& trial) const {
@@ -134,6 +142,10 @@ class Study {
   }
   bool IsPopulation() const {
     return plan_.scheduler == StudyPlan::Scheduler::kPopulation;
+  }
+  // True if the trial can be one of the best.
+  bool IsComplete(const StudyTrial& trial) const {
+    return trial.state == StudyTrial::State::kComplete && !trial.point.empty();
   }
   // True if all members of the newest generation have been proposed and have
   // ended.
