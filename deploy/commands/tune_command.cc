@@ -341,8 +341,8 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
     return end.exit_code;
   }
   if (!end.status.ok()) return ReportError(end.status, end.exit_code);
-  std::printf("%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
-              FormatBest(**study).c_str());
+  std::printf("%s%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
+              FormatFinal(**study).c_str(), FormatBest(**study).c_str());
   return kExitDone;
 }
 

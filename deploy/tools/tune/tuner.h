@@ -17,6 +17,7 @@
 #include "deploy/tools/tune/trial_run.h"
 #include "deploy/tools/tune/tune_display.h"
 #include "deploy/tools/tune/tune_study.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace tributary {
 
@@ -72,12 +73,17 @@ class Tuner {
   // Advances all trials, and records those that have ended.
   absl::Status AdvanceAll(int signal);
   absl::Status Record(const TrialRun& run);
-  absl::Status RecordFailure(int64_t trial, const std::string& reason);
+  absl::Status RecordResult(const Segment& segment, const TrialResult& result,
+                            const nlohmann::ordered_json& summary);
+  absl::Status RecordFailure(const Segment& segment, const std::string& reason);
+  // True if the segment has not been reported, by this program or another.
+  bool IsAwaited(const Segment& segment) const;
   // Removes the models and checkpoints of trials that are not needed any more.
-  void RemoveModels(bool of_paused);
+  void RemoveModels();
+  void RemoveModelsOf(const std::string& run) const;
   // Proposes no more trials once the search has taken its time.
   absl::Status CheckTime();
-  bool IsRunning(int64_t trial) const;
+  bool IsRunning(const Segment& segment) const;
   int FreeSlot() const;
   absl::Duration Patience() const;
   // Draws the table, at most twice a second.
