@@ -14,6 +14,11 @@ inline constexpr char kProposedBy[] = "tributary:proposed_by";
 // System attribute of the members of a population: the trial from whose
 // checkpoint the trial continues.
 inline constexpr char kParent[] = "tributary:parent";
+// System attribute of trials of a shared study: which tuner trains the trial to
+// which rung, as {"tuner": ..., "rung": ...}. The results of the final
+// evaluation have a member "tuner" until they are known.
+inline constexpr char kClaim[] = "tributary:claim";
+inline constexpr char kTuner[] = "tuner";
 // User attribute of the study: the number of trials when its time was over.
 inline constexpr char kClosedAt[] = "tributary:trials";
 // User attributes of the study: the trials of the final evaluation, and the

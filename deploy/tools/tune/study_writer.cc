@@ -119,6 +119,16 @@ absl::Status StudyWriter::SetStudyAttribute(const std::string& name,
       journal_.worker(), journal_.replay().study_id(), attribute)});
 }
 
+absl::Status StudyWriter::Claim(const Segment& segment, const std::string& id) {
+  if (segment.is_final()) {
+    return SetStudyAttribute(FinalRunName(segment.trial, segment.final_seed),
+                             {{kTuner, id}});
+  }
+  return journal_.Append({SystemAttributeLine(
+      journal_.worker(), study_.records()[segment.trial].id,
+      {{kClaim, {{kTuner, id}, {"rung", segment.rung}}}})});
+}
+
 absl::Status StudyWriter::BeginFinal() {
   return SetStudyAttribute(
       kFinalTrials,

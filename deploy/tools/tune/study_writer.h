@@ -35,6 +35,9 @@ class StudyWriter {
   absl::Status Report(int64_t trial, const TrialResult& result,
                       const nlohmann::ordered_json& summary);
   absl::Status Fail(int64_t trial, const std::string& reason);
+  // Records that the tuner `id` trains the segment of a shared study; empty:
+  // nobody does.
+  absl::Status Claim(const Segment& segment, const std::string& id);
   // Begins the final evaluation with the best trials. The search must be done.
   absl::Status BeginFinal();
   // Record the result of a run of the final evaluation, or that it has failed.

@@ -194,6 +194,20 @@ std::string TuneStudy::FolderOf(const Segment& segment) const {
                          segment.trial, segment.final_seed);
 }
 
+std::string TuneStudy::OwnerOf(const Segment& segment) const {
+  if (segment.is_final()) {
+    return StringMember(
+        journal_->replay().user_attributes().value(
+            FinalRunName(segment.trial, segment.final_seed), Json::object()),
+        kTuner);
+  }
+  const Json claim =
+      records()[segment.trial].system_attributes.value(kClaim, Json::object());
+  const bool of_rung =
+      claim.is_object() && claim.value("rung", Json()) == segment.rung;
+  return of_rung ? StringMember(claim, kTuner) : "";
+}
+
 absl::StatusOr<JobSpec> TuneStudy::JobOfSegment(const Segment& segment) const {
   TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, JobOfTrial(segment.trial));
   if (!segment.is_final()) return SegmentJob(std::move(job), segment.steps);

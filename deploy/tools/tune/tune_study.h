@@ -77,6 +77,9 @@ class TuneStudy {
   // The folders of a trial's run, and of the run to which a segment belongs.
   std::string TrialFolder(int64_t trial) const;
   std::string FolderOf(const Segment& segment) const;
+  // Returns the id of the tuner that has claimed the segment in a shared study;
+  // empty if none has, or if it has released the segment.
+  std::string OwnerOf(const Segment& segment) const;
   // Returns the job of a trial, as a whole.
   absl::StatusOr<JobSpec> JobOfTrial(int64_t trial) const;
   // Returns the job that trains a segment.

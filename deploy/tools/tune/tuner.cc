@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
@@ -46,6 +47,11 @@ absl::StatusOr<std::string> CheckpointOf(const std::string& run, int64_t step) {
   }
   return absl::NotFoundError(
       absl::StrCat(run, ": has no checkpoint of step ", step));
+}
+
+// True if both segments belong to the same run.
+bool IsSame(const Segment& a, const Segment& b) {
+  return a.trial == b.trial && a.final_seed == b.final_seed;
 }
 
 // Names a segment for messages.
@@ -136,8 +142,7 @@ int Tuner::FreeSlot() const {
 
 bool Tuner::IsRunning(const Segment& segment) const {
   return std::any_of(slots_.begin(), slots_.end(), [&](const auto& run) {
-    return run != nullptr && run->segment().trial == segment.trial &&
-           run->segment().final_seed == segment.final_seed;
+    return run != nullptr && IsSame(run->segment(), segment);
   });
 }
 
@@ -152,15 +157,56 @@ absl::Status Tuner::CheckTime() {
   return Insist([this] { return writer_.Close(); });
 }
 
+absl::optional<Segment> Tuner::NextSegment(
+    const std::vector<Segment>& skipped) {
+  for (const Segment& segment : study_.Startable()) {
+    if (IsRunning(segment) ||
+        std::any_of(skipped.begin(), skipped.end(), [&](const Segment& other) {
+          return IsSame(segment, other);
+        })) {
+      continue;
+    }
+    if (options_.leases == nullptr) return segment;
+    const std::string owner = study_.OwnerOf(segment);
+    if (owner.empty() || IsOwn(segment) ||
+        !options_.leases->IsAlive(owner, MonotonicNow())) {
+      return segment;
+    }
+  }
+  return absl::nullopt;
+}
+
+bool Tuner::IsOwn(const Segment& segment) const {
+  return options_.leases == nullptr ||
+         study_.OwnerOf(segment) == options_.leases->id();
+}
+
+void Tuner::DropLostSegments() {
+  for (std::unique_ptr<TrialRun>& run : slots_) {
+    if (run == nullptr || IsOwn(run->segment())) continue;
+    display_.Message(absl::StrCat(
+        NameOf(run->segment()),
+        ": another tuner has taken it over, because the lease of this one had "
+        "ended"));
+    run.reset();
+  }
+}
+
 absl::Status Tuner::FillSlots() {
   TRIBUTARY_RETURN_IF_ERROR(study_.Read());
+  DropLostSegments();
+  std::vector<Segment> skipped;
   while (FreeSlot() >= 0) {
-    const std::vector<Segment> startable = study_.Startable();
-    const auto next =
-        std::find_if(startable.begin(), startable.end(),
-                     [this](const Segment& s) { return !IsRunning(s); });
-    if (next != startable.end()) {
-      TRIBUTARY_RETURN_IF_ERROR(StartSegment(*next));
+    const absl::optional<Segment> next = NextSegment(skipped);
+    if (next.has_value()) {
+      const absl::Status started = StartSegment(*next);
+      // Its former owner has not let go of its folder yet.
+      const bool busy =
+          options_.leases != nullptr && absl::IsUnavailable(started);
+      if (busy) skipped.push_back(*next);
+      if (!busy && !absl::IsAborted(started)) {
+        TRIBUTARY_RETURN_IF_ERROR(started);
+      }
     } else if (study_.study().MayPropose()) {
       const absl::Status proposed = ProposeNext();
       if (!absl::IsAborted(proposed)) TRIBUTARY_RETURN_IF_ERROR(proposed);
@@ -231,7 +277,10 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
 
 absl::Status Tuner::StartSegment(const Segment& segment) {
   if (!segment.is_final() && study_.IsQueued(segment.trial)) {
-    return Insist([&] { return writer_.Begin(segment.trial); });
+    return writer_.Begin(segment.trial);
+  }
+  if (!IsOwn(segment)) {
+    TRIBUTARY_RETURN_IF_ERROR(writer_.Claim(segment, options_.leases->id()));
   }
   const int slot = FreeSlot();
   absl::StatusOr<JobLaunch> launch = MakeLaunch(segment, slot);
@@ -264,8 +313,14 @@ absl::Status Tuner::AdvanceAll(int signal) {
 absl::Status Tuner::Record(const TrialRun& run) {
   const Segment& segment = run.segment();
   const absl::Status& ended = run.end().status;
-  // It continues from its checkpoint when the search is resumed.
-  if (absl::IsCancelled(ended)) return absl::OkStatus();
+  // It continues from its checkpoint when the search is resumed, or at once by
+  // another tuner.
+  if (absl::IsCancelled(ended)) {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return Insist([&] {
+      return IsOwn(segment) ? writer_.Claim(segment, "") : absl::OkStatus();
+    });
+  }
   if (!ended.ok()) return RecordFailure(segment, std::string(ended.message()));
   const auto summary = ReadRunSummary(run.folder());
   const absl::StatusOr<TrialResult> result =
@@ -310,6 +365,7 @@ absl::Status Tuner::RecordFailure(const Segment& segment,
 }
 
 bool Tuner::IsAwaited(const Segment& segment) const {
+  if (!IsOwn(segment)) return false;
   return segment.is_final()
              ? study_.final_stage()->Awaits(segment.trial, segment.final_seed)
              : study_.study().NextRung(segment.trial) == segment.rung;

@@ -1,10 +1,12 @@
 // `tributary tune` as users run it.
 #include <signal.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "deploy/flags/run_files.h"
 #include "gmock/gmock.h"
@@ -225,6 +227,90 @@ TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
                    Folder("whole"), "--quiet"});
   EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
             winner["seeds"][2]["weights_sha256"]);
+}
+
+// Each starts as soon as it can take over from a tuner that has died.
+std::vector<std::string> SharedArguments(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--shared", "--lease", "2"});
+  return arguments;
+}
+
+TEST_F(TuneCommandTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
+  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 1 seeds: 3 }"));
+  RunExpecting(0, TuneArguments("one", {}));
+  const Json want = StatusOfStudy("one");
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::vector<std::string> arguments =
+      SharedArguments(TuneArguments("shared", {}));
+  {
+    BackgroundCommand killed(arguments);
+    // The study, a trial and its claim. The trial has not ended yet.
+    ASSERT_TRUE(AwaitLines(journal, 3));
+    killed.Signal(SIGKILL);
+    killed.Wait();
+    EXPECT_THAT(ReadWholeFile(journal), HasSubstr("tributary:claim"));
+    EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
+  }
+  {
+    BackgroundCommand first(arguments);
+    BackgroundCommand second(arguments);
+    BackgroundCommand third(arguments);
+    ASSERT_TRUE(AwaitLines(journal, 20));
+    second.Signal(SIGKILL);
+    second.Wait();
+    EXPECT_EQ(first.Wait().exit_code, 0);
+    EXPECT_EQ(third.Wait().exit_code, 0);
+  }
+  EXPECT_EQ(StatusOfStudy("shared"), want);
+  // Each segment has at least one claim, and both tuners have made some.
+  std::set<std::string> tuners;
+  for (const absl::string_view line :
+       absl::StrSplit(ReadWholeFile(journal), '\n', absl::SkipEmpty())) {
+    const Json json = ParseOrderedJson(line);
+    const Json attributes = json.value("system_attr", Json::object());
+    if (!attributes.contains("tributary:claim")) continue;
+    tuners.insert(attributes["tributary:claim"]["tuner"].get<std::string>());
+  }
+  EXPECT_GE(tuners.size(), 3u);
+}
+
+TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
+  RunExpecting(0, TuneArguments("one", {}));
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::vector<std::string> arguments =
+      SharedArguments(TuneArguments("shared", {}));
+  BackgroundCommand suspended(arguments);
+  ASSERT_TRUE(AwaitLines(journal, 3));
+  suspended.Signal(SIGSTOP);
+  BackgroundCommand other(arguments);
+  // It waits for all trials at the first rung, the last of which it cannot
+  // train before the suspended tuner has let go of its folder.
+  ASSERT_NE(other.AwaitStandardError("trial 8: step 3"), "");
+  EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
+  suspended.Signal(SIGCONT);
+  EXPECT_EQ(suspended.Wait().exit_code, 0);
+  EXPECT_EQ(other.Wait().exit_code, 0);
+  EXPECT_EQ(StatusOfStudy("shared"), StatusOfStudy("one"));
+}
+
+TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
+  {
+    BackgroundCommand alone(TuneArguments("alone", {}));
+    ASSERT_TRUE(AwaitLines(Folder("alone") + "/study.journal", 2));
+    RunExpecting(1, SharedArguments(TuneArguments("alone", {})));
+    alone.Signal(SIGTERM);
+    EXPECT_EQ(alone.Wait().exit_code, 75);
+  }
+  // It can be continued by several tuners, and then only by such.
+  RunExpecting(
+      0, SharedArguments({kTributary, "tune", "--resume", Folder("alone")}));
+  EXPECT_THAT(RunExpecting(1, {kTributary, "tune", "--resume", Folder("alone")})
+                  .standard_error,
+              HasSubstr("--shared"));
+  EXPECT_THAT(
+      RunExpecting(2, {kTributary, "tune", search_, "--shared"}).standard_error,
+      HasSubstr("--output"));
+  RunExpecting(2, {kTributary, "tune", "--resume", Folder("no"), "--shared"});
 }
 
 TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
