@@ -42,13 +42,14 @@ def keep_freed_memory() -> None:
         mallopt(trim_threshold, (1 << 31) - 1)
 
 
-def report_uncaught_errors() -> None:
-    """Makes an uncaught exception end with a line for the job's user, and an
-    uncaught `Error` with its exit code and without a traceback."""
+def report_uncaught_errors(of: type = Error, others: bool = True) -> None:
+    """Makes an uncaught error of type `of` end with one line, without a traceback, and
+    with its exit code, and, with `others`, other exceptions with a line for the job's
+    user, too."""
     previous = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        if isinstance(error, Error):
+        if isinstance(error, of):
             if error.exit_code != 0:
                 _print_error(str(error))
             else:
@@ -57,7 +58,7 @@ def report_uncaught_errors() -> None:
             sys.stdout.flush()
             os._exit(error.exit_code)
         previous(kind, error, trace)
-        if issubclass(kind, Exception):
+        if others and issubclass(kind, Exception):
             last = traceback.extract_tb(trace)[-1] if trace else None
             where = f' ({os.path.basename(last.filename)}:{last.lineno})' if last else ''
             _print_error(f'the program has failed: {kind.__name__}: {error}{where}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 
 import numpy as np
 
-from . import _in_process, _native
+from . import _in_process, _native, _process
 from .errors import NOT_FOUND, Error, JobFailed
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike, None] = 
 
     Raises:
         JobFailed: with the error of the job. With `in_process`, the exception of the
-            worker function, if one was raised, is its cause.
+            worker function, if one was raised, is its cause. If the program does not
+            catch it, Python prints the error without a traceback, and the exit code is
+            that of `tributary train`.
     """
     output = os.fspath(output) if output is not None else _new_folder(os.fspath(job))
     if in_process:
@@ -141,11 +144,18 @@ def _train_in_processes(job: str, output: str, worker_command: Any,
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding='utf-8',
                           errors='replace') as process:
         for line in process.stderr:
-            sys.stderr.write(line)
             if line.startswith('error: '):
-                error = line[len('error: '):].strip()
+                error = line[len('error: '):].strip()  # Shown with the exception.
+            else:
+                sys.stderr.write(line)
     if process.returncode != 0:
+        _report_uncaught_failures()
         raise JobFailed(error, process.returncode)
+
+
+@functools.lru_cache(maxsize=None)
+def _report_uncaught_failures() -> None:
+    _process.report_uncaught_errors(JobFailed, others=False)
 
 
 def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
