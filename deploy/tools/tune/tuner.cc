@@ -19,7 +19,7 @@
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/job/progress_display.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "nlohmann/json.hpp"
