@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/sparse/key_order.h"
+
 namespace tributary {
 
 // The rows of a bucket, all of them or those that have changed, as checkpoints
@@ -26,8 +28,20 @@ struct BucketRows {
   std::vector<uint64_t> removed;
 };
 
-// Sorts each list by the keys, and removes duplicates, which must be equal.
-// `row_floats` is dim + state.
+// Sorts the rows of buckets, one after the other, with the same memory. Not
+// thread-safe.
+class RowSorter {
+ public:
+  // Sorts each list by the keys, and removes duplicates, which must be equal.
+  // `row_floats` is dim + state.
+  void Sort(int64_t row_floats, BucketRows* rows);
+
+ private:
+  KeyOrder order_;
+  BucketRows unsorted_;  // Memory of the bucket before.
+};
+
+// Sorts the rows of one bucket; see RowSorter.
 void SortRows(int64_t row_floats, BucketRows* rows);
 // Applies changes to the rows of a bucket. All lists are ascending.
 void ApplyChanges(const BucketRows& changes, int64_t row_floats,

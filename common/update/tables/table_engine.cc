@@ -8,6 +8,7 @@
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/codec/row_codec.h"
 #include "common/numerics/sum_of_squares.h"
 #include "common/sparse/key_hash.h"
 #include "common/text/counted.h"
@@ -18,7 +19,7 @@ namespace tributary {
 namespace {
 
 // Adds up the rows of a step in the order of the reduction tree.
-TableGradients Total(const TreeSum& sum,
+TableGradients Total(const TreeSum& sum, Encoding encoding,
                      const std::vector<std::unique_ptr<SparseTable>>& tables) {
   std::vector<TableGradients> stack;
   for (const auto& source : sum.steps()) {
@@ -31,7 +32,7 @@ TableGradients Total(const TreeSum& sum,
     TableGradients& left = stack.back();
     for (size_t table = 0; table < tables.size(); ++table) {
       left[table] =
-          AddRows(left[table], right[table], tables[table]->dim(), sum.dtype());
+          AddRows(left[table], right[table], tables[table]->dim(), encoding);
     }
   }
   return std::move(stack.back());
@@ -42,7 +43,6 @@ TableGradients Total(const TreeSum& sum,
 ConsistencyPolicy::Options PolicyOptions(const TableEngine::Options& options) {
   ConsistencyPolicy::Options policy;
   policy.leaves = static_cast<int>(options.job.batch().micro_batches());
-  policy.dtype = options.job.exchange().wire_dtype();
   policy.steps = options.steps;
   policy.first_step = options.first_version;
   return policy;
@@ -84,6 +84,7 @@ TableEngine::TableEngine(Options options, Executor* pool,
                          std::vector<std::unique_ptr<SparseTable>> tables)
     : options_(std::move(options)),
       pool_(pool),
+      encoding_(RowEncoding(options_.job)),
       recipe_(options_.job, options_.steps, /*statistics_rate=*/0),
       tables_(std::move(tables)),
       queue_(OrderedPolicy(PolicyOptions(options_),
@@ -150,7 +151,7 @@ void TableEngine::Advance() {
 }
 
 void TableEngine::Sum() {
-  total_ = Total(step_.sum, tables_);
+  total_ = Total(step_.sum, encoding_, tables_);
   const StepSums sums = SumsOf(total_);
   {
     absl::MutexLock lock(&mu_);

@@ -24,6 +24,7 @@
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/consistency/consistency_policy.h"
 #include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -156,6 +157,7 @@ class TableEngine {
 
   const Options options_;
   Executor* const pool_;
+  const Encoding encoding_;  // Of the gradients that it receives.
   const UpdateRecipe recipe_;
   const std::vector<std::unique_ptr<SparseTable>> tables_;
 

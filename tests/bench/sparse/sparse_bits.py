@@ -45,7 +45,7 @@ PARAMETERS = {
     "servers": [1, 2, 3],
     "transport": ["AUTO", "WIRE", "UNIX_SOCKET"],
     "clip": [0, 0.05],
-    "dtype": ["FLOAT32", "BFLOAT16"],
+    "dtype": ["FLOAT32", "BFLOAT16", "INT8"],
     "lag": [0, 1],
     "disk": [False, True],
 }
@@ -62,9 +62,10 @@ def job(row, steps):
         f"clip_norm: {row['clip']}",
         "checkpoint { every_steps: 10 keep_last: 2 }",
         "exchange { wire_dtype: %s transport: %s "
-        "parameter_server { chunk_bytes: 4096 } }" % (row["dtype"],
-                                                      row["transport"]),
+        "parameter_server { chunk_bytes: 4096 } }" % (
+            row["dtype"].replace("INT8", "FLOAT32"), row["transport"]),
         "sparse {",
+        f"  wire_dtype: {row['dtype']}",
         f"  fixed_lag: {row['lag']}",
     ]
     for state, (name, options) in zip(STATE, TABLES.items()):
