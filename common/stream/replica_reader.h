@@ -17,8 +17,8 @@ namespace tributary {
 using ReplicaReadStream = ClientStream<JournalMessage, ReadJournalRequest>;
 
 // Starts `stream`, and reads the replica that `request` describes into the
-// buffers of `*snapshot`, which must contain all chunks of the shard in
-// `request`. Blocks until the call has ended. Returns DataLoss if a copy is
+// buffers of `*snapshot`, which must contain all chunks that `request` asks
+// for. Blocks until the call has ended. Returns DataLoss if a copy is
 // missing, out of order or of the wrong size. If the call fails, returns the
 // call's error. `address` is the address of the server that keeps the replica.
 // It is used only in the message of an error.

@@ -27,8 +27,8 @@ struct ReplicaReads {
 // end was not noticed yet.
 inline constexpr int kMostReadsByServers = 2;
 
-// Sends the copies of one shard at one version, in the order of chunks and
-// arrays. Keeps only one message in the stream's queue.
+// Sends the copies of the requested chunks of one shard at one version, in the
+// order of chunks and arrays. Keeps only one message in the stream's queue.
 class ReplicaReadSession final
     : public ServerSession<ReadJournalRequest, JournalMessage> {
  public:
