@@ -88,13 +88,15 @@ absl::Status JournalReplay::Apply(absl::string_view text,
         std::fill(numbers_.begin(), numbers_.end(), -1);
       }
       break;
-    case JournalOperation::kSetStudyUserAttribute:
+    case JournalOperation::kSetStudyUserAttribute: {
       if (!of_study) break;
       Merge(line, "user_attr", &user_attributes_);
-      for (const auto& [name, value] : MembersOf(line, "user_attr").items()) {
+      const Json attributes = MembersOf(line, "user_attr");
+      for (const auto& [name, value] : attributes.items()) {
         events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
       }
       break;
+    }
     case JournalOperation::kSetStudySystemAttribute:
     case JournalOperation::kDiscardTrials:
       break;
