@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/text/counted.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

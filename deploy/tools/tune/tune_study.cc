@@ -16,9 +16,9 @@
 #include "common/os/file.h"
 #include "common/text/counted.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/search/study_plan.h"
-#include "deploy/tools/tune/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "nlohmann/json.hpp"
 
