@@ -55,6 +55,13 @@ Json MembersOf(const Json& line, const char* name) {
   return found != line.end() && found->is_object() ? *found : Json::object();
 }
 
+// Appends an event for each attribute of the study.
+void ListAttributes(const Json& attributes, std::vector<JournalEvent>* events) {
+  for (const auto& [name, value] : attributes.items()) {
+    events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
+  }
+}
+
 void Merge(const Json& line, const char* name, Json* attributes) {
   attributes->update(MembersOf(line, name));
 }
@@ -88,15 +95,11 @@ absl::Status JournalReplay::Apply(absl::string_view text,
         std::fill(numbers_.begin(), numbers_.end(), -1);
       }
       break;
-    case JournalOperation::kSetStudyUserAttribute: {
+    case JournalOperation::kSetStudyUserAttribute:
       if (!of_study) break;
       Merge(line, "user_attr", &user_attributes_);
-      const Json attributes = MembersOf(line, "user_attr");
-      for (const auto& [name, value] : attributes.items()) {
-        events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
-      }
+      ListAttributes(MembersOf(line, "user_attr"), events);
       break;
-    }
     case JournalOperation::kSetStudySystemAttribute:
     case JournalOperation::kDiscardTrials:
       break;
