@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "nlohmann/json.hpp"
 

@@ -4,7 +4,7 @@
 #include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

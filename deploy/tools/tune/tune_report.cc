@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/text/counted.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/search/population.h"
-#include "deploy/tools/tune/study_attributes.h"
 #include "deploy/tools/tune/study_runs.h"
 #include "nlohmann/json.hpp"
 

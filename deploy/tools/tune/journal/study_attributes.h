@@ -1,6 +1,6 @@
 // The names of attributes of trials and studies in a journal.
-#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_STUDY_ATTRIBUTES_H_
-#define TRIBUTARY_DEPLOY_TOOLS_TUNE_STUDY_ATTRIBUTES_H_
+#ifndef TRIBUTARY_DEPLOY_TOOLS_TUNE_JOURNAL_STUDY_ATTRIBUTES_H_
+#define TRIBUTARY_DEPLOY_TOOLS_TUNE_JOURNAL_STUDY_ATTRIBUTES_H_
 
 #include <cstdint>
 #include <string>
@@ -38,4 +38,4 @@ inline constexpr char kFailure[] = "failure";
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_STUDY_ATTRIBUTES_H_
+#endif  // TRIBUTARY_DEPLOY_TOOLS_TUNE_JOURNAL_STUDY_ATTRIBUTES_H_
