@@ -283,6 +283,9 @@ absl::Status ValidateJob(const JobSpec& original) {
   if (job.optimizer().has_program()) {
     TRIBUTARY_RETURN_IF_ERROR(ValidateProgramRule(job));
   }
+  if (job.optimizer().has_lamb()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateLamb(job));
+  }
   // The final average is read from the last checkpoint, which has all state.
   if (job.optimizer().average_decay() > 0 && !TakesCheckpoints(job)) {
     return Error("optimizer.average_decay",

@@ -290,6 +290,26 @@ TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
   });
 }
 
+TEST(ValidateJobTest, NamesTheFieldThatLambDoesNotWorkWith) {
+  const std::string valid = "optimizer.lamb={learning_rate: 0.01}";
+  ExpectAccepted(Mlp,
+                 {valid, valid + "; on_nonfinite=SKIP",
+                  valid + "; exchange={all_reduce {}}",
+                  valid + "; exchange={all_reduce {shard_optimizer: true}}",
+                  valid + "; " + Mode("stale_synchronous={}")});
+  ExpectRefused({
+      {Mlp, valid + "; clip_norm=1", "clip_norm: "},
+      {Mlp, valid + "; " + Mode("local_steps={}"), "optimizer.lamb: "},
+      {Mlp, valid + "; " + Mode("asynchronous={}"), "optimizer.lamb: "},
+      {Mlp, "optimizer.lamb={}", "optimizer.lamb.learning_rate: "},
+      {Mlp, valid + "; optimizer.lamb.beta1=1", "optimizer.lamb.beta1: "},
+      {Mlp, valid + "; optimizer.lamb.beta2=1", "optimizer.lamb.beta2: "},
+      {Mlp, valid + "; optimizer.lamb.epsilon=0", "optimizer.lamb.epsilon: "},
+      {Mlp, valid + "; optimizer.lamb.weight_decay=-1",
+       "optimizer.lamb.weight_decay: "},
+  });
+}
+
 TEST(ValidateJobTest, RefusesChoicesThatAreNone) {
   JobSpec job = Mlp();
   job.set_precision(JobSpec::PRECISION_UNSPECIFIED);

@@ -112,6 +112,7 @@ absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
   plan.layout = layout;
   plan.chunks = ChunksToUpdate(job, *layout, rank, size);
   plan.slots = optimizer->slots();
+  plan.has_trust_ratios = optimizer->has_trust_ratios();
   return plan;
 }
 

@@ -78,6 +78,10 @@ void AllReduceStep::ReceiveParts() {
   const ArenaLayout& layout = *exchange_.layout_;
   shares_.resize(size_);
   square_sums_.resize(size_);
+  if (const TrustRatios* const ratios = exchange_.optimizer_->trust_ratios()) {
+    tensors_.emplace(ratios, layout.chunk_count(), number_, rank_, size_,
+                     [this](auto... to) { return exchange_.Receive(to...); });
+  }
   for (int member = 0; member < size_; ++member) {
     square_sums_[member].resize(layout.ChunksOf(member, size_).size());
     if (member == rank_) continue;
@@ -216,7 +220,7 @@ absl::Status AllReduceStep::Update(
     updates.push_back({chunk, gradient, Weights(chunk), to});
   }
   TRIBUTARY_RETURN_IF_ERROR(exchange_.optimizer_->Update(
-      {number_, sample_count_, norm_, learning_rate_}, updates));
+      {number_, sample_count_, norm_, learning_rate_, trust_ratios_}, updates));
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
@@ -306,8 +310,22 @@ absl::Status AllReduceStep::SendSquareSums() {
 
 absl::Status AllReduceStep::UpdateGated() {
   TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
-  TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(AwaitShares());
+  if (tensors_.has_value()) {
+    std::vector<MemberOptimizer::WeightsUpdate> own;
+    for (const auto& [chunk, gradient] : reduced_) {
+      if (exchange_.OwnerOf(chunk) != rank_) continue;
+      own.push_back({chunk, &gradient, Weights(chunk)});
+    }
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const auto squares,
+        exchange_.optimizer_->SumTensorSquares({number_, sample_count_}, own));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        trust_ratios_, tensors_->Exchange(squares, [this](auto... message) {
+          sends_.push_back(exchange_.Send(message...));
+        }));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   double squares = 0;
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     squares += SquareSumOf(chunk).value;

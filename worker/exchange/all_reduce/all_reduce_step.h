@@ -17,33 +17,11 @@
 #include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
+#include "worker/exchange/all_reduce/all_reduce_tag.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
+#include "worker/exchange/all_reduce/tensor_exchange.h"
 
 namespace tributary {
-
-// The kinds of messages between members. The comment of a kind states the
-// message's contents.
-enum class AllReduceKind : uint64_t {
-  // The gradient sum of one node of the reduction tree for one chunk, sent to
-  // the member that reduces the chunk.
-  kGradient,
-  // The gradient sum of a chunk over all members or, with shard_optimizer, the
-  // chunk's new weights.
-  kReduced,
-  kShare,  // A MemberShare.
-  kLoss,   // LossSum: loss of a node, sent to member 0.
-  // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
-  kSquareSums,
-};
-
-// Returns the tag of a message. The tag contains the step number modulo 4,
-// which is sufficient because only consecutive steps overlap.
-inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
-                             int node) {
-  return static_cast<uint64_t>(kind) << 56 |
-         static_cast<uint64_t>(step % 4) << 52 |
-         static_cast<uint64_t>(node) << 32 | static_cast<uint64_t>(chunk);
-}
 
 // Returns the result of `work`, or ResourceExhausted if it throws
 // std::bad_alloc.
@@ -167,6 +145,8 @@ class AllReduceStep {
   // reduces, in ascending order of chunks.
   std::vector<std::vector<SquareSum>> square_sums_;
   std::vector<Transfer> square_sum_transfers_;
+  std::optional<TensorExchange> tensors_;  // Nullopt without trust ratios.
+  std::vector<float> trust_ratios_;        // See MemberOptimizer::Step.
   double norm_ = 0;
   // Chunks whose new weights have not been passed to the trainer yet, in order,
   // each with the event that is reached when its weights are complete (null:
