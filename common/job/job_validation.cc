@@ -294,6 +294,10 @@ absl::Status ValidateJob(const JobSpec& original) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
+  if (job.schedule().decay() == ScheduleSpec::PLATEAU) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ValidateMetric(job, "schedule.metric", job.schedule().metric()));
+  }
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));

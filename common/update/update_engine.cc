@@ -90,6 +90,8 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
       dense_(options.steps),
       memory_(&layout_, &dense_, passes, pool),
+      rates_(/*required=*/options.job.schedule().decay() ==
+             ScheduleSpec::PLATEAU),
       trust_ratios_(optimizer_->has_trust_ratios()
                         ? std::make_optional<TrustRatios>(layout_)
                         : std::nullopt),
@@ -209,13 +211,11 @@ void UpdateEngine::Revoke(int64_t incarnation) {
 absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
-  if (sum.learning_rate.has_value()) {
-    if (traits_.local_sgd) {
-      return absl::InvalidArgumentError(
-          "learning_rate in consistency mode local_steps");
-    }
-    TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, *sum.learning_rate));
+  if (sum.learning_rate.has_value() && traits_.local_sgd) {
+    return absl::InvalidArgumentError(
+        "learning_rate in consistency mode local_steps");
   }
+  TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, sum.learning_rate));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,

@@ -87,7 +87,7 @@ def request(module, number, version, keys):
         payload=b''.join(np.asarray(k, '<u8').tobytes() for k in keys)))
 
 
-def contribution(module, step, node, weight, tables, encoder):
+def contribution(module, step, node, weight, tables, encoder, rate=None):
     """Returns the messages that carry the gradients of `tables`. `encoder` is a
     payloads.GradientEncoder without compression."""
     messages, sent, first = [], [0] * len(tables), 0
@@ -111,7 +111,8 @@ def contribution(module, step, node, weight, tables, encoder):
         messages.append(module.WorkerMessage(row_contribution=module.RowContribution(
             step=step, node=node, weight=weight, part=len(messages),
             last=first == len(tables), keys=counts,
-            encoding=module.Encoding.Value(encoder.encoding), payload=keys + values)))
+            encoding=module.Encoding.Value(encoder.encoding), learning_rate=rate,
+            payload=keys + values)))
         if first == len(tables):
             return messages
 

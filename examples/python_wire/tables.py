@@ -123,12 +123,13 @@ class Tables:
             sums.append(total.rounded(rounding))
         return RowSum(sums)
 
-    def send(self, step, node, samples, sums, rounding):
-        """Sends the sum of a node to all servers. sums: {leaf node: RowSum}."""
+    def send(self, step, node, samples, sums, rounding, rate):
+        """Sends the sum of a node to all servers. sums: {leaf node: RowSum}. rate: the
+        learning rate to state, or None."""
         total = steps.node_sum(node, sums, rounding)
         for server, exchange in enumerate(self._exchanges):
             own = [part.of_server(server, table.buckets, len(self._exchanges))
                    for part, table in zip(total.tables, self._tables)]
             for message in rows.contribution(self._module, step, node, samples, own,
-                                             self._encoder):
+                                             self._encoder, rate):
                 exchange.send(message)

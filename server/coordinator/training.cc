@@ -83,7 +83,8 @@ void Training::Prepare(ArenaLayout layout, const Ready& ready,
   if (beginning.resumes()) {
     attempt_.progress->Resume(beginning.version, beginning.job_state);
   }
-  assignment_.Begin(attempt_.progress->evaluations().evaluated_version());
+  assignment_.Begin(attempt_.progress->evaluations().evaluated_version(),
+                    attempt_.progress->evaluations().rate_factor());
   attempt_.mode->Begin(beginning.version, ready);
   for (const StageParameters& stage : ready.stage()) {
     if (stage.description().empty()) continue;

@@ -136,6 +136,22 @@ TEST_F(UpdateEngineTest, LocalStepsHaveTheRateOfTheSchedule) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("local_steps")));
 }
 
+TEST_F(UpdateEngineTest, NeedsTheRateOfAPlateau) {
+  UpdateEngine::Options options;
+  options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
+  options.job.mutable_optimizer()->mutable_sgd()->set_momentum(0);
+  options.job.mutable_schedule()->set_decay(ScheduleSpec::PLATEAU);
+  options.job.mutable_batch()->set_micro_batches(kLeaves);
+  options.steps = 3;
+  Start(options, Layout());
+  EXPECT_THAT(
+      Contribute(0, 0, kLeaves, 2),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("learning_rate")));
+  NodeSum sum = Sum(0, 0, kLeaves, 2);
+  sum.learning_rate = 0.25;
+  EXPECT_EQ(engine_->AddContribution(0, std::move(sum)), absl::OkStatus());
+}
+
 TEST_F(UpdateEngineTest, StepsWithTheMeanOfTheContributions) {
   Make();
   ContributeAll(0, 4);
