@@ -70,9 +70,12 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
   // The rule of a worker's program updates all chunks at once.
   const bool updates_at_once =
       !traits.servers_update && job.optimizer().has_program();
+  traits.updates_await_trust_ratios =
+      !traits.whole_batches && !traits.local_sgd && job.optimizer().has_lamb();
   traits.updates_await_norm =
       !traits.whole_batches &&
-      (needs_norm || job.recovery().journal() || updates_at_once);
+      (needs_norm || job.recovery().journal() || updates_at_once ||
+       traits.updates_await_trust_ratios);
   return traits;
 }
 

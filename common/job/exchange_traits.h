@@ -68,6 +68,10 @@ struct ExchangeTraits {
   // True if servers, or the members of an all-reduce, update chunks only after
   // the norm of the step's whole gradient is known.
   bool updates_await_norm = false;
+  // True if servers, or the members of an all-reduce, update chunks only after
+  // the trust ratios of the step are known (see TrustRatios).
+  // updates_await_norm is then true, too.
+  bool updates_await_trust_ratios = false;
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;

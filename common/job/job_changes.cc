@@ -45,7 +45,8 @@ JobSpec ResultOf(JobSpec job) {
   // Replaces an all-reduce, which computes the same result as mode synchronous.
   ParameterServerSpec* const servers = exchange->mutable_parameter_server();
   if (servers->consistency().has_synchronous()) servers->clear_consistency();
-  if (job.clip_norm() > 0 || exchange->has_compression()) {
+  if (job.clip_norm() > 0 || job.optimizer().has_lamb() ||
+      exchange->has_compression()) {
     servers->set_chunk_bytes(chunk_bytes);
   } else {
     servers->clear_chunk_bytes();

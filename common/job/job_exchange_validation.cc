@@ -6,6 +6,7 @@
 #include "common/base/field_checks.h"
 #include "common/base/limits.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
 
@@ -163,6 +164,24 @@ absl::Status ValidateProgramRule(const JobSpec& job) {
     return Error("optimizer.group",
                  "does not work with optimizer.program, whose rule has the "
                  "groups of the program; leave it out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLamb(const JobSpec& job) {
+  const std::string path = "optimizer.lamb";
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (traits.whole_batches || traits.local_sgd) {
+    return Error(path, "does not work with consistency mode ",
+                 traits.local_sgd ? "local_steps" : "asynchronous",
+                 ", in which parts of a parameter are updated without waiting "
+                 "for the others; use synchronous, or another optimizer");
+  }
+  if (job.clip_norm() > 0) {
+    return Error("clip_norm",
+                 "does not work with optimizer.lamb, whose trust ratios are "
+                 "computed before the norm of the gradient is known, and limit "
+                 "each step themselves; leave it out");
   }
   return absl::OkStatus();
 }

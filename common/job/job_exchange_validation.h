@@ -12,8 +12,10 @@ namespace tributary {
 // defaults set.
 absl::Status ValidateExchange(const ExchangeSpec& exchange);
 
-// Checks whether a job with optimizer.program supports it.
+// These functions check whether a job with optimizer.program or optimizer.lamb
+// supports it.
 absl::Status ValidateProgramRule(const JobSpec& job);
+absl::Status ValidateLamb(const JobSpec& job);
 
 // Checks whether the job's exchange supports the fields of `recovery`.
 absl::Status ValidateRecovery(const JobSpec& job);

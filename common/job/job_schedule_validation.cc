@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job_checks.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/schedule.h"
@@ -19,6 +20,7 @@ absl::Status RefuseUnusedFields(const ScheduleSpec& schedule) {
   const bool repeats =
       decay == ScheduleSpec::STEP || decay == ScheduleSpec::EXPONENTIAL;
   const bool one_cycle = decay == ScheduleSpec::ONE_CYCLE;
+  const bool plateau = decay == ScheduleSpec::PLATEAU;
   const struct {
     const char* name;
     bool set;
@@ -31,17 +33,22 @@ absl::Status RefuseUnusedFields(const ScheduleSpec& schedule) {
       {"decay_steps", schedule.decay_steps() != 0, HasEnd(decay),
        "COSINE, LINEAR, POLYNOMIAL or ONE_CYCLE"},
       {"final_learning_rate", schedule.final_learning_rate() != 0,
-       HasEnd(decay), "COSINE, LINEAR, POLYNOMIAL or ONE_CYCLE"},
+       HasEnd(decay) || plateau,
+       "COSINE, LINEAR, POLYNOMIAL, ONE_CYCLE or PLATEAU"},
       {"decay_every_steps", schedule.has_decay_every_steps(), repeats,
        "STEP or EXPONENTIAL"},
-      {"decay_factor", schedule.has_decay_factor(), repeats,
-       "STEP or EXPONENTIAL"},
+      {"decay_factor", schedule.has_decay_factor(), repeats || plateau,
+       "STEP, EXPONENTIAL or PLATEAU"},
       {"power", schedule.has_power(), decay == ScheduleSpec::POLYNOMIAL,
        "POLYNOMIAL"},
       {"rise_share", schedule.has_rise_share(), one_cycle, "ONE_CYCLE"},
       {"rise_divisor", schedule.has_rise_divisor(), one_cycle, "ONE_CYCLE"},
       {"table", schedule.table_size() > 0, decay == ScheduleSpec::TABLE,
        "TABLE"},
+      {"metric", schedule.has_metric(), plateau, "PLATEAU"},
+      {"patience", schedule.has_patience(), plateau, "PLATEAU"},
+      {"threshold", schedule.has_threshold(), plateau, "PLATEAU"},
+      {"cooldown", schedule.has_cooldown(), plateau, "PLATEAU"},
   };
   for (const auto& field : fields) {
     if (!field.set || field.used) continue;
@@ -88,6 +95,30 @@ absl::Status ValidateFactor(const ScheduleSpec& schedule) {
   if (factor > 0 && factor <= 1) return absl::OkStatus();
   return Error("schedule.decay_factor", factor,
                " is not above 0 and at most 1");
+}
+
+absl::Status ValidatePlateau(const JobSpec& job, double peak) {
+  const ScheduleSpec& schedule = job.schedule();
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (!traits.one_version_per_round || traits.local_sgd) {
+    return Error("schedule.decay",
+                 "is PLATEAU, which needs exchange.all_reduce or consistency "
+                 "mode synchronous: in other modes, steps do not wait for the "
+                 "result of an evaluation; use another decay");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateFactor(schedule));
+  if (schedule.decay_factor() == 1) {
+    return Error("schedule.decay_factor", 1,
+                 " never lowers the learning rate; set it below 1");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.patience", schedule.patience(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.cooldown", schedule.cooldown(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("schedule.threshold", schedule.threshold()));
+  return AtMostPeak("schedule.final_learning_rate",
+                    schedule.final_learning_rate(), peak);
 }
 
 absl::Status ValidateTable(const ScheduleSpec& schedule, double peak) {
@@ -141,6 +172,8 @@ absl::Status ValidateSchedule(const JobSpec& job) {
       return ValidateFactor(schedule);
     case ScheduleSpec::TABLE:
       return ValidateTable(schedule, peak);
+    case ScheduleSpec::PLATEAU:
+      return ValidatePlateau(job, peak);
     default:
       return HasEnd(schedule.decay()) ? ValidateEnd(schedule, peak)
                                       : absl::OkStatus();

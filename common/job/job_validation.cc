@@ -296,6 +296,9 @@ absl::Status ValidateJob(const JobSpec& original) {
   if (job.optimizer().has_program()) {
     TRIBUTARY_RETURN_IF_ERROR(ValidateProgramRule(job));
   }
+  if (job.optimizer().has_lamb()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateLamb(job));
+  }
   // The final average is read from the last checkpoint, which has all state.
   if (job.optimizer().average_decay() > 0 && !TakesCheckpoints(job)) {
     return Error("optimizer.average_decay",
@@ -304,6 +307,10 @@ absl::Status ValidateJob(const JobSpec& original) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
+  if (job.schedule().decay() == ScheduleSpec::PLATEAU) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ValidateMetric(job, "schedule.metric", job.schedule().metric()));
+  }
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));

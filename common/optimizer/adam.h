@@ -1,4 +1,4 @@
-// Adam and AdamW: see AdamSpec in proto/job.proto.
+// Adam, AdamW and LAMB: see AdamSpec and LambSpec in proto/job.proto.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_ADAM_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_ADAM_H_
 
@@ -11,13 +11,16 @@
 namespace tributary {
 
 class AdamSpec;
+class LambSpec;
 class Optimizer;
 
-// The rule of Adam and AdamW for gradient g and weight w. Its slots (the
+// The rule of Adam, AdamW and LAMB for gradient g and weight w. Its slots (the
 // optimizer's state for each weight) are m and v, the first and the second
 // moment. With d = g + weight_decay w:
 //   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
 //   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
+// A step of LAMB is a step of AdamW whose learning rate is multiplied by the
+// trust ratio.
 struct AdamRule {
   static constexpr int kSlots = 2;
   float beta1;
@@ -59,14 +62,16 @@ struct AdamRule {
   }
 };
 
-// These functions create the optimizers Adam and AdamW, whose state for each
-// weight has the slots "exp_avg" (first moment) and "exp_avg_sq" (second
+// These functions create the optimizers Adam, AdamW and LAMB, whose state for
+// each weight has the slots "exp_avg" (first moment) and "exp_avg_sq" (second
 // moment). They return InvalidArgument for an invalid option. `path` is the
 // path of the options in the job; error messages use it to name the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec);
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,
                                                      const AdamSpec& spec);
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeLamb(const std::string& path,
+                                                    const LambSpec& spec);
 
 }  // namespace tributary
 

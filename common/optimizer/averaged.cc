@@ -1,6 +1,7 @@
 #include "common/optimizer/averaged.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -38,6 +39,10 @@ class AveragedOptimizer final : public Optimizer {
     std::vector<std::string> names = optimizer_->slot_names();
     names.push_back(kAverageSlot);
     return names;
+  }
+
+  std::optional<OptimizerRule> DirectionAt(int64_t step) const override {
+    return optimizer_->DirectionAt(step);
   }
 
  private:

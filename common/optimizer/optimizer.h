@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,17 @@ class Optimizer {
   int slots() const { return static_cast<int>(slot_names().size()); }
 
   OptimizerStep At(const UpdateStep& step) const;
+
+  // If the learning rate of each parameter with weight decay is multiplied by
+  // the parameter's trust ratio (see TrustRatios): returns the rule that
+  // computes, instead of new weights, the direction of the step whose norm
+  // divides that of the weights. It has at most the first slots() slots, and
+  // does not depend on the learning rate. `step` is counted from 0. Nullopt for
+  // all other optimizers.
+  virtual std::optional<OptimizerRule> DirectionAt(int64_t /*step*/) const {
+    return std::nullopt;
+  }
+  bool has_trust_ratios() const { return DirectionAt(0).has_value(); }
 
  private:
   // Returns the update rule with its coefficients at step `step`, counted from

@@ -24,7 +24,8 @@
   OPTIMIZER(adagrad, kAdagrad, MakeAdagrad)     \
   OPTIMIZER(rmsprop, kRmsprop, MakeRmsprop)     \
   OPTIMIZER(adadelta, kAdadelta, MakeAdadelta)  \
-  OPTIMIZER(lion, kLion, MakeLion)
+  OPTIMIZER(lion, kLion, MakeLion)              \
+  OPTIMIZER(lamb, kLamb, MakeLamb)
 
 // Expands RULE(type) for each rule (see element.h) without a moving average.
 // The .cc file of a rule defines its UpdateElements (element_loops.h);

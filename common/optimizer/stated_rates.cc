@@ -13,7 +13,14 @@ constexpr size_t kMostSteps = 4096;
 
 }  // namespace
 
-absl::Status StatedRates::Add(int64_t step, double rate) {
+absl::Status StatedRates::Add(int64_t step, std::optional<double> given) {
+  if (!given.has_value()) {
+    if (!required_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step ", step,
+        " without learning_rate, which schedule.decay PLATEAU requires"));
+  }
+  const double rate = *given;
   if (!(rate >= 0) || !std::isfinite(rate)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the learning rate of step ", step, " is ", rate,

@@ -196,7 +196,8 @@ const Parameter& ArenaLayout::ParameterAt(int64_t element) const {
   return *(after - 1);
 }
 
-std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk) const {
+std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk,
+                                                     bool by_parameter) const {
   const int64_t begin = ChunkBegin(chunk);
   const int64_t end = begin + ChunkSize(chunk);
   // The first parameter that extends into the chunk.
@@ -211,7 +212,8 @@ std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk) const {
     next.end = std::min(parameter->offset + parameter->size, end) - begin;
     next.group = parameter->group;
     next.learning_rate_factor = parameter->learning_rate_factor;
-    if (!segments.empty() && segments.back().end == next.begin &&
+    if (!by_parameter && !segments.empty() &&
+        segments.back().end == next.begin &&
         segments.back().group == next.group &&
         segments.back().learning_rate_factor == next.learning_rate_factor) {
       segments.back().end = next.end;

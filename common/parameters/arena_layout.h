@@ -88,8 +88,10 @@ class ArenaLayout {
   // the last parameter before `element` if `element` is in an alignment gap.
   const Parameter& ParameterAt(int64_t element) const;
   // Returns the segments of the chunk in ascending order, without the alignment
-  // gaps between parameters.
-  std::vector<ChunkSegment> ChunkSegments(int chunk) const;
+  // gaps between parameters. With `by_parameter`, each segment contains
+  // elements of one parameter only.
+  std::vector<ChunkSegment> ChunkSegments(int chunk,
+                                          bool by_parameter = false) const;
   // Returns the number of the server that owns the chunk if there are `servers`
   // servers. Adjacent chunks belong to different servers. Workers process
   // chunks in order, so all servers receive gradients throughout a step.

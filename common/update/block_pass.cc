@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -15,6 +16,9 @@ namespace {
 // the last contribution. For so few elements, waking another thread would take
 // longer than the update.
 constexpr int64_t kBriefElements = 16384;
+
+// In block_parts_: an element of a parameter without weight decay.
+constexpr int kNoPart = -1;
 
 // Zeroes the gaps between parameters. The optimizer does not write them, and
 // the buffer is reused.
@@ -35,7 +39,8 @@ void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
 BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
                      const Optimizer* optimizer)
     : elements_(layout.ChunkSize(chunk)),
-      segments_(layout.ChunkSegments(chunk)),
+      segments_(layout.ChunkSegments(
+          chunk, /*by_parameter=*/optimizer->has_trust_ratios())),
       optimizer_(*optimizer) {
   for (int slot = 0; slot < optimizer_.slots(); ++slot) {
     slots_.push_back(AllocateBuffer(elements_));
@@ -44,16 +49,24 @@ BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t end = std::min(begin + TreeSum::kBlock, elements_);
     first_of_block_.push_back(block_segments_.size());
+    int part = -1;
     for (const ChunkSegment& segment : segments_) {
+      if (segment.group == DECAY) ++part;
       const int64_t from = std::max(segment.begin, begin);
       const int64_t to = std::min(segment.end, end);
       if (from >= to) continue;
       block_segments_.push_back(segment);
       block_segments_.back().begin = from - begin;
       block_segments_.back().end = to - begin;
+      if (optimizer_.has_trust_ratios()) {
+        block_parts_.push_back(segment.group == DECAY ? part : kNoPart);
+      }
     }
   }
   first_of_block_.push_back(block_segments_.size());
+  parts_ = static_cast<int>(std::count_if(
+      segments_.begin(), segments_.end(),
+      [](const ChunkSegment& segment) { return segment.group == DECAY; }));
 }
 
 bool BlockPass::brief() const { return elements_ <= kBriefElements; }
@@ -82,11 +95,71 @@ absl::StatusOr<double> BlockPass::SumOfSquares(const TreeSum& sum) {
   return squares.Total();
 }
 
+absl::StatusOr<std::vector<TensorSquares>> BlockPass::SumTensorSquares(
+    const TensorArguments& arguments) {
+  const UpdateStep& step = arguments.step;
+  const std::optional<OptimizerRule> rule = optimizer_.DirectionAt(step.number);
+  const OptimizerStep direction = {*rule, *rule, step.gradient_scale};
+  alignas(64) float directions[TreeSum::kBlock];
+  // A copy, because the rule changes the state.
+  std::vector<float> state(slots_.size() * TreeSum::kBlock);
+  std::vector<float*> slots(slots_.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    slots[i] = state.data() + i * TreeSum::kBlock;
+  }
+  UpdateArguments update;
+  update.new_weights = directions;
+  update.slots = absl::MakeSpan(slots);
+  std::vector<GradientSquares> of_weights(parts_, GradientSquares({}));
+  std::vector<GradientSquares> of_directions(parts_, GradientSquares({}));
+  for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
+    const int64_t block = begin / TreeSum::kBlock;
+    arguments.sum->Read(begin, count, &update.gradient_sum,
+                        &update.other_gradient_sum);
+    update.weights = arguments.weights.get() + begin;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      std::copy_n(slots_[i].get() + begin, count, slots[i]);
+    }
+    for (size_t i = first_of_block_[block]; i < first_of_block_[block + 1];
+         ++i) {
+      const int part = block_parts_[i];
+      if (part == kNoPart) continue;
+      ChunkSegment segment = block_segments_[i];
+      segment.learning_rate_factor = 1;
+      update.segments = absl::MakeConstSpan(&segment, 1);
+      direction.Update(update);
+      const int64_t size = segment.end - segment.begin;
+      of_weights[part].Add(update.weights + segment.begin, nullptr, size);
+      of_directions[part].Add(directions + segment.begin, nullptr, size);
+    }
+  }
+  std::vector<TensorSquares> squares;
+  for (int part = 0; part < parts_; ++part) {
+    squares.push_back({of_weights[part].Total(), of_directions[part].Total()});
+  }
+  return squares;
+}
+
+std::vector<ChunkSegment> BlockPass::Scaled(
+    absl::Span<const float> trust_ratios) const {
+  std::vector<ChunkSegment> segments = block_segments_;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (block_parts_[i] == kNoPart) continue;
+    segments[i].learning_rate_factor *= trust_ratios[block_parts_[i]];
+  }
+  return segments;
+}
+
 absl::StatusOr<double> BlockPass::Run(const Arguments& arguments) {
   const ChunkWeights::Next& next = *arguments.next;
   if (!arguments.streams) ZeroGaps(segments_, elements_, next.values.get());
   alignas(64) float fresh[TreeSum::kBlock];
   const OptimizerStep step = optimizer_.At(arguments.step);
+  std::vector<ChunkSegment> scaled;
+  if (!arguments.trust_ratios.empty()) scaled = Scaled(arguments.trust_ratios);
+  const absl::Span<const ChunkSegment> segments =
+      scaled.empty() ? block_segments_ : scaled;
   UpdateArguments update;
   GradientSquares squares(segments_);
   std::vector<float*> slots(slots_.size());
@@ -102,8 +175,8 @@ absl::StatusOr<double> BlockPass::Run(const Arguments& arguments) {
     update.weights = next.from.get() + begin;
     update.new_weights = next.values.get() + begin;
     update.slots = absl::MakeSpan(slots);
-    update.segments = absl::MakeSpan(block_segments_)
-                          .subspan(first, first_of_block_[block + 1] - first);
+    update.segments =
+        segments.subspan(first, first_of_block_[block + 1] - first);
     if (arguments.streams) {
       ZeroGaps(update.segments, count, fresh);
       update.new_weights = fresh;

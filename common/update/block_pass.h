@@ -26,11 +26,17 @@ class BlockPass final : public ChunkPass {
 
   bool brief() const override;
   absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override;
+  absl::StatusOr<std::vector<TensorSquares>> SumTensorSquares(
+      const TensorArguments& arguments) override;
   absl::StatusOr<double> Run(const Arguments& arguments) override;
   absl::Status Restore(std::vector<Buffer> slots) override;
   absl::Status CopyState(absl::Span<const Buffer> to) override;
 
  private:
+  // Returns block_segments_ with the learning rate factors times the trust
+  // ratios.
+  std::vector<ChunkSegment> Scaled(absl::Span<const float> trust_ratios) const;
+
   const int64_t elements_;
   const std::vector<ChunkSegment> segments_;
   const Optimizer& optimizer_;
@@ -39,6 +45,11 @@ class BlockPass final : public ChunkPass {
   // holds, for each block, the index of its first part in `block_segments_`.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
+  // Only if the optimizer has trust ratios: for each element of
+  // `block_segments_`, the number of its parameter, counted from 0 among those
+  // with weight decay that have elements in the chunk; -1 for the others.
+  std::vector<int> block_parts_;
+  int parts_ = 0;              // Number of these parameters.
   std::vector<Buffer> slots_;  // The optimizer's state.
 };
 

@@ -17,6 +17,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
+#include "common/parameters/trust_ratios.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/chunk_weights.h"
 #include "common/update/device_share.h"
@@ -46,10 +47,28 @@ class ChunkPass {
   // call of Run must get the same `sum`.
   virtual absl::StatusOr<double> SumOfSquares(const TreeSum& sum) = 0;
 
+  // The arguments of SumTensorSquares.
+  struct TensorArguments {
+    const TreeSum* sum = nullptr;  // That of SumOfSquares.
+    UpdateStep step;               // Its learning rate is not used.
+    Buffer weights;                // The newest version, as in Next::from.
+  };
+  // Returns, for each parameter with weight decay that has elements in the
+  // chunk, in order, the sums of squares from which its trust ratio is computed
+  // (see TrustRatios). Changes neither weights nor state. Called after
+  // SumOfSquares, only if the optimizer has trust ratios.
+  virtual absl::StatusOr<std::vector<TensorSquares>> SumTensorSquares(
+      const TensorArguments& /*arguments*/) {
+    return absl::UnimplementedError("this pass computes no trust ratios");
+  }
+
   // The arguments of Run.
   struct Arguments {
     const TreeSum* sum = nullptr;
     UpdateStep step;
+    // If the optimizer has trust ratios: the ratio of each parameter with
+    // weight decay that has elements in the chunk, in order. Otherwise empty.
+    absl::Span<const float> trust_ratios;
     // The version to compute. `next->from` holds the weights that the last Run
     // has written, or the chunk's first version. If next->place is kDevice,
     // only the device needs the new weights: the pass neither writes
@@ -110,21 +129,33 @@ class ChunkPassGroup {
     ChunkPass* pass = nullptr;
     const TreeSum* sum = nullptr;
   };
+  struct TensorItem {
+    ChunkPass* pass = nullptr;
+    ChunkPass::TensorArguments arguments;
+  };
   struct RunItem {
     ChunkPass* pass = nullptr;
     const ChunkPass::Arguments* arguments = nullptr;
   };
-  // SumOfSquares and Run have the same effect as calling the method of
-  // ChunkPass with the same name for each item, and return the results in the
-  // order of the items. There must be at least one item and at most most(). If
-  // any pass fails, they return its error, and none of the passes may be used
-  // again.
+  // These functions have the same effect as calling the method of ChunkPass
+  // with the same name for each item, and return the results in the order of
+  // the items. There must be at least one item and at most most(). If any pass
+  // fails, they return its error, and none of the passes may be used again.
   virtual absl::StatusOr<std::vector<double>> SumOfSquares(
       absl::Span<const SumItem> items) {
     std::vector<double> squares;
     for (const SumItem& item : items) {
       TRIBUTARY_ASSIGN_OR_RETURN(squares.emplace_back(),
                                  item.pass->SumOfSquares(*item.sum));
+    }
+    return squares;
+  }
+  virtual absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+  SumTensorSquares(absl::Span<const TensorItem> items) {
+    std::vector<std::vector<TensorSquares>> squares;
+    for (const TensorItem& item : items) {
+      TRIBUTARY_ASSIGN_OR_RETURN(squares.emplace_back(),
+                                 item.pass->SumTensorSquares(item.arguments));
     }
     return squares;
   }

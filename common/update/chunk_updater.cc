@@ -9,6 +9,14 @@
 #include "common/base/status_macros.h"
 
 namespace tributary {
+namespace {
+
+// Returns an unspecified time if no step is traced.
+absl::Time TimeFor(const UpdateTrace* trace) {
+  return trace == nullptr ? absl::Time() : MonotonicNow();
+}
+
+}  // namespace
 
 ChunkUpdater::ChunkUpdater(const Settings* settings, int number, int place,
                            int64_t elements,
@@ -59,7 +67,7 @@ void ChunkUpdater::Initialize(int64_t version, Buffer values,
 }
 
 absl::StatusOr<bool> ChunkUpdater::Contribute(NodeSum sum) {
-  const absl::Time begin = TraceTime();
+  const absl::Time begin = TimeFor(settings_.trace);
   const int64_t step = sum.step;
   const int node = sum.node;
   absl::MutexLock lock(&mu_);
@@ -101,12 +109,26 @@ void ChunkUpdater::SumDone(absl::Time begin, absl::Time end) {
   state_ = State::kAwaitingNorm;
 }
 
-bool ChunkUpdater::NormKnown(int64_t step) {
+ChunkPass::TensorArguments ChunkUpdater::TensorArguments() {
+  absl::MutexLock lock(&mu_);
+  ChunkPass::TensorArguments arguments;
+  arguments.sum = &update_.sum;
+  // Trust ratios depend neither on the norm nor on the learning rate.
+  arguments.step =
+      settings_.recipe->At(weights_.version(), update_.sum.sample_count(),
+                           /*norm=*/0, update_.learning_rate);
+  arguments.weights = weights_.Newest();
+  return arguments;
+}
+
+bool ChunkUpdater::NormKnown(
+    int64_t step, std::shared_ptr<const std::vector<float>> trust_ratios) {
   absl::MutexLock lock(&mu_);
   if (state_ != State::kAwaitingNorm || weights_.version() != step) {
     return false;
   }
   state_ = State::kUpdating;
+  run_.trust_ratios = std::move(trust_ratios);
   return true;
 }
 
@@ -141,6 +163,10 @@ const ChunkPass::Arguments& ChunkUpdater::BeginUpdate(double norm) {
   pass.step = settings_.recipe->At(version, update_.sum.sample_count(), norm,
                                    update_.learning_rate);
   pass.step.learning_rate /= update_.learning_rate_divisor;
+  if (settings_.trust_ratios != nullptr) {
+    pass.trust_ratios =
+        settings_.trust_ratios->RatiosIn(number_, *run_.trust_ratios);
+  }
   pass.next = &next;
   pass.streams = settings_.streams;
   pass.skip = settings_.recipe->Skips(norm);
@@ -169,7 +195,7 @@ bool ChunkUpdater::Publish(bool more) {
   absl::MutexLock lock(&mu_);
   weights_.Finish(std::move(next));
   FailpointOrDie("S10");
-  const absl::Time begin = TraceTime();
+  const absl::Time begin = TimeFor(settings_.trace);
   subscribers_.Publish(more);
   if (settings_.trace != nullptr && settings_.trace->Wants(done.step)) {
     settings_.trace->Published(done.step, number_, subscribers_.Incarnations(),
@@ -262,10 +288,6 @@ void ChunkUpdater::Unsubscribe(WeightsSubscriber* subscriber) {
 void ChunkUpdater::Share(Buffer even, Buffer odd) {
   absl::MutexLock lock(&mu_);
   weights_.Share(std::move(even), std::move(odd));
-}
-
-absl::Time ChunkUpdater::TraceTime() const {
-  return settings_.trace == nullptr ? absl::Time() : MonotonicNow();
 }
 
 }  // namespace tributary

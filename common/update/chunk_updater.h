@@ -18,6 +18,7 @@
 #include "common/optimizer/update_recipe.h"
 #include "common/parameters/memory_view.h"
 #include "common/parameters/snapshot.h"
+#include "common/parameters/trust_ratios.h"
 #include "common/update/chunk_pass.h"
 #include "common/update/chunk_subscribers.h"
 #include "common/update/chunk_weights.h"
@@ -61,7 +62,9 @@ class ChunkUpdater {
     bool awaits_norm = false;  // See ExchangeTraits::updates_await_norm.
     bool replicates = false;   // True if versions are replicated.
     bool streams = false;      // See ChunkPass::Arguments.
-    int slots = 0;             // Number of the optimizer's slots.
+    // Null if the optimizer has no trust ratios.
+    const TrustRatios* trust_ratios = nullptr;
+    int slots = 0;  // Number of the optimizer's slots.
     int64_t attempt = 1;
     const UpdateRecipe* recipe = nullptr;
     // The rates that workers state; null if they cannot.
@@ -101,11 +104,17 @@ class ChunkUpdater {
   // then sum or update the chunk. Returns the errors of
   // ContributionQueue::Add, and Aborted if the sender was revoked.
   absl::StatusOr<bool> Contribute(NodeSum sum) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the arguments of ChunkPass::SumTensorSquares for the current step.
+  // Call it while summing.
+  ChunkPass::TensorArguments TensorArguments() ABSL_LOCKS_EXCLUDED(mu_);
   // The pass has summed the gradient, between `begin` and `end`.
   void SumDone(absl::Time begin, absl::Time end) ABSL_LOCKS_EXCLUDED(mu_);
-  // The norm of the gradient of `step` is known. Returns true if the chunk has
-  // waited for it: the owner must then update the chunk.
-  bool NormKnown(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  // The norm of the gradient of `step` is known and, if the optimizer has trust
+  // ratios, so are those of all parameters (see TrustRatios::Of). Returns true
+  // if the chunk has waited for them: the owner must then update the chunk.
+  bool NormKnown(int64_t step,
+                 std::shared_ptr<const std::vector<float>> trust_ratios =
+                     nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the arguments of the pass that computes the next version, valid
   // until Publish. `norm` is the norm of the mean gradient, by which the pass
   // clips.
@@ -142,13 +151,15 @@ class ChunkUpdater {
   void Share(Buffer even, Buffer odd) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // An update of the chunk, from BeginUpdate to Publish.
+  // An update of the chunk, from NormKnown or BeginUpdate to Publish.
   struct Run {
     ChunkWeights* weights = nullptr;
     ChunkWeights::Next next;
     std::shared_ptr<SnapshotCapture> capture;
-    Snapshot::Chunk copy;            // Empty if no copy is needed.
-    std::vector<int> traced_nodes;   // Empty if the step is not traced.
+    Snapshot::Chunk copy;           // Empty if no copy is needed.
+    std::vector<int> traced_nodes;  // Empty if the step is not traced.
+    // Of all parameters; null if the optimizer has none.
+    std::shared_ptr<const std::vector<float>> trust_ratios;
     ChunkPass::Arguments arguments;  // Its pointers refer to the fields above.
   };
 
@@ -159,7 +170,6 @@ class ChunkUpdater {
   absl::StatusOr<Snapshot::Chunk> CopyNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the error for weights that could not be fetched from the device.
   absl::Status Missing() const;
-  absl::Time TraceTime() const;
 
   const Settings& settings_;
   const int number_;

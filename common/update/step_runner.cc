@@ -87,14 +87,27 @@ void StepRunner::BeginSteps(Chunks chunks, bool more) {
       options_.passes->SumOfSquares(items);
   if (!squares.ok())
     return options_.on_failure(chunks[0]->number(), squares.status());
+  absl::StatusOr<std::vector<std::vector<TensorSquares>>> tensors;
+  if (options_.has_trust_ratios) {
+    std::vector<ChunkPassGroup::TensorItem> tensor_items;
+    for (ChunkUpdater* const chunk : chunks) {
+      tensor_items.push_back({chunk->pass(), chunk->TensorArguments()});
+    }
+    tensors = options_.passes->SumTensorSquares(tensor_items);
+    if (!tensors.ok())
+      return options_.on_failure(chunks[0]->number(), tensors.status());
+  } else {
+    tensors.emplace(chunks.size());
+  }
   const absl::Time end = TraceTime();
   for (size_t i = 0; i < chunks.size(); ++i) {
     chunks[i]->SumDone(begin, end);
-    ReportSum(*chunks[i], (*squares)[i]);
+    ReportSum(*chunks[i], (*squares)[i], std::move((*tensors)[i]));
   }
 }
 
-void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
+void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares,
+                           std::vector<TensorSquares> tensors) {
   const int64_t step = chunk.update().step;
   const TreeSum& sum = chunk.update().sum;
   std::optional<StepSums::Nonfinite> nonfinite;
@@ -113,7 +126,9 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
       open.missing = static_cast<int>(options_.group->chunks().size());
       open.sums.set_step(step);
       open.sums.mutable_sum_of_squares()->Resize(open.missing, 0.0);
+      open.tensors.resize(open.missing);
     }
+    open.tensors[chunk.place()] = std::move(tensors);
     open.sums.set_sum_of_squares(chunk.place(), sum_of_squares);
     open.sums.set_weight(sum.sample_count());
     if (nonfinite.has_value()) {
@@ -134,16 +149,24 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
             {/*missing_leaf=*/std::nullopt, open.missing})) {
       return;
     }
+    for (const auto& of_chunk : open.tensors) {
+      for (const TensorSquares& squares : of_chunk) {
+        open.sums.add_weight_squares(squares.weights);
+        open.sums.add_direction_squares(squares.direction);
+      }
+    }
     complete = std::move(open.sums);
     open_.erase(step);
   }
   options_.on_sums(complete);
 }
 
-void StepRunner::SetGradientNorm(int64_t step, double norm) {
+void StepRunner::SetGradientNorm(
+    int64_t step, double norm,
+    std::shared_ptr<const std::vector<float>> trust_ratios) {
   if (!options_.awaits_norm) return;
   for (const auto& chunk : options_.group->chunks()) {
-    if (chunk->NormKnown(step)) Queue(chunk.get(), norm);
+    if (chunk->NormKnown(step, trust_ratios)) Queue(chunk.get(), norm);
   }
 }
 

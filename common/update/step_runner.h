@@ -38,8 +38,9 @@ class StepRunner {
     // Decides when the sums of a step are complete. Must outlive the runner.
     const ConsistencyPolicy* policy = nullptr;
     std::unique_ptr<ChunkPassGroup> passes;
-    bool awaits_norm = false;      // See ChunkUpdater::Settings.
-    UpdateTrace* trace = nullptr;  // Null if no step is traced.
+    bool awaits_norm = false;       // See ChunkUpdater::Settings.
+    bool has_trust_ratios = false;  // See Optimizer.
+    UpdateTrace* trace = nullptr;   // Null if no step is traced.
     // Called with the sums of each step, on any thread. For each chunk whose
     // sum of squares is not finite, they contain the position of the first
     // nonfinite element of a contribution, and the incarnation of the worker
@@ -67,8 +68,11 @@ class StepRunner {
   }
   // Sums or updates a chunk whose contributions have completed its step.
   void Begin(ChunkUpdater* chunk) ABSL_LOCKS_EXCLUDED(mu_);
-  // Updates the chunks that wait for the norm of this step.
-  void SetGradientNorm(int64_t step, double norm) ABSL_LOCKS_EXCLUDED(mu_);
+  // Updates the chunks that wait for the norm of this step, and for the trust
+  // ratios, which are null if the optimizer has none.
+  void SetGradientNorm(int64_t step, double norm,
+                       std::shared_ptr<const std::vector<float>> trust_ratios =
+                           nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of chunks that wait for a thread of the pool.
   int queued() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -81,6 +85,8 @@ class StepRunner {
   // The sums of a step that is not complete.
   struct Open {
     StepSums sums;
+    // Indexed by ChunkUpdater::place; empty without trust ratios.
+    std::vector<std::vector<TensorSquares>> tensors;
     int missing = 0;  // Number of chunks that are not added yet.
   };
 
@@ -104,8 +110,9 @@ class StepRunner {
   // Publishes the new version, and begins the next step if it is complete.
   void Publish(ChunkUpdater* chunk, bool more);
   // Adds the gradient sum of a chunk to the sums of its step, which it reports
-  // if they are complete.
-  void ReportSum(const ChunkUpdater& chunk, double sum_of_squares)
+  // if they are complete. `tensors` is empty without trust ratios.
+  void ReportSum(const ChunkUpdater& chunk, double sum_of_squares,
+                 std::vector<TensorSquares> tensors = {})
       ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the time of the monotonic clock if steps are traced, and an
   // unspecified time otherwise.

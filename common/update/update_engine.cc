@@ -1,6 +1,9 @@
 #include "common/update/update_engine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "absl/base/call_once.h"
@@ -87,6 +90,11 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
       dense_(options.steps),
       memory_(&layout_, &dense_, passes, pool),
+      rates_(/*required=*/options.job.schedule().decay() ==
+             ScheduleSpec::PLATEAU),
+      trust_ratios_(optimizer_->has_trust_ratios()
+                        ? std::make_optional<TrustRatios>(layout_)
+                        : std::nullopt),
       settings_(ChunkSettings()),
       sums_(options.job.has_sparse()
                 ? std::make_unique<StepSumsJoin>(chunk_numbers_.empty() ? 1 : 2,
@@ -113,6 +121,7 @@ ChunkUpdater::Settings UpdateEngine::ChunkSettings() {
       !exchange.has_compression() &&
       layout_.arena_elements() / options_.servers * int64_t{sizeof(float)} >=
           kStreamingBytes;
+  if (trust_ratios_.has_value()) settings.trust_ratios = &*trust_ratios_;
   settings.slots = optimizer_->slots();
   settings.attempt = options_.attempt;
   settings.recipe = &recipe_;
@@ -133,6 +142,7 @@ StepRunner::Options UpdateEngine::RunnerOptions(
   options.policy = policy_.get();
   options.passes = std::move(passes);
   options.awaits_norm = traits_.updates_await_norm;
+  options.has_trust_ratios = trust_ratios_.has_value();
   options.trace = options_.trace;
   options.on_sums = std::move(on_sums);
   if (sums_ != nullptr) {
@@ -201,19 +211,40 @@ void UpdateEngine::Revoke(int64_t incarnation) {
 absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
-  if (sum.learning_rate.has_value()) {
-    if (traits_.local_sgd) {
-      return absl::InvalidArgumentError(
-          "learning_rate in consistency mode local_steps");
-    }
-    TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, *sum.learning_rate));
+  if (sum.learning_rate.has_value() && traits_.local_sgd) {
+    return absl::InvalidArgumentError(
+        "learning_rate in consistency mode local_steps");
   }
+  TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, sum.learning_rate));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
                              chunk->Contribute(std::move(sum)));
   if (complete) runner_.Begin(chunk);
   return Failpoint("S6");
+}
+
+absl::Status UpdateEngine::SetGradientNorm(int64_t step, double norm,
+                                           std::vector<float> trust_ratios) {
+  const int count = trust_ratios_.has_value() ? trust_ratios_->count() : 0;
+  if (static_cast<int>(trust_ratios.size()) != count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step, " with ", trust_ratios.size(),
+                     " trust ratios, expected ", count));
+  }
+  for (size_t i = 0; i < trust_ratios.size(); ++i) {
+    if (std::isfinite(trust_ratios[i]) && trust_ratios[i] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step, ": trust ratio ", i, " is ",
+                     trust_ratios[i], ", expected a number of at least 0"));
+  }
+  runner_.SetGradientNorm(
+      step, norm,
+      trust_ratios_.has_value()
+          ? std::make_shared<const std::vector<float>>(std::move(trust_ratios))
+          : nullptr);
+  if (tables_ != nullptr) tables_->SetGradientNorm(step, norm);
+  return absl::OkStatus();
 }
 
 void UpdateEngine::Subscribe(WeightsSubscriber* subscriber, MemoryPlace place,

@@ -24,6 +24,7 @@
 #include "common/parameters/chunk_ranges.h"
 #include "common/parameters/memory_view.h"
 #include "common/parameters/snapshot.h"
+#include "common/parameters/trust_ratios.h"
 #include "common/update/block_pass.h"
 #include "common/update/chunk_group.h"
 #include "common/update/chunk_pass.h"
@@ -181,13 +182,14 @@ class UpdateEngine {
   // Returns the tables of the job; null if it has none.
   TableEngine* tables() const { return tables_.get(); }
 
-  // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
-  // in order, the updates of jobs that clip gradients, skip nonfinite gradients
-  // or have replicas wait for this norm. Other jobs ignore it.
-  void SetGradientNorm(int64_t step, double norm) {
-    runner_.SetGradientNorm(step, norm);
-    if (tables_ != nullptr) tables_->SetGradientNorm(step, norm);
-  }
+  // Sets the L2 norm of the mean gradient of `step`, and the trust ratios (see
+  // TrustRatios::Of) if the optimizer has them. In modes that apply steps in
+  // order, the updates of jobs that clip gradients, skip nonfinite gradients,
+  // have trust ratios or have replicas wait for them. Other jobs ignore the
+  // norm. Returns InvalidArgument, and does nothing, for a wrong number of
+  // trust ratios, or for one that is negative or not finite.
+  absl::Status SetGradientNorm(int64_t step, double norm,
+                               std::vector<float> trust_ratios = {});
 
   // Returns the number of versions of each chunk that workers may need (see
   // ConsistencyPolicy).
@@ -243,6 +245,8 @@ class UpdateEngine {
   ChunkGroup dense_;
   UpdateMemory memory_;
   StatedRates rates_;
+  // Nullopt if the optimizer has none.
+  const std::optional<TrustRatios> trust_ratios_;
   ChunkUpdater::Settings settings_;
   // Null in jobs without tables.
   std::unique_ptr<StepSumsJoin> sums_;

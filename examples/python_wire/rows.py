@@ -87,9 +87,9 @@ def request(module, number, version, keys):
         payload=b''.join(np.asarray(k, '<u8').tobytes() for k in keys)))
 
 
-def contribution(module, step, node, weight, tables, encoding):
+def contribution(module, step, node, weight, tables, encoding, rate=None):
     """Returns the messages that carry the gradients of `tables`. `encoding` is
-    payloads.row_encoding of the job."""
+    payloads.row_encoding of the job; `rate` the learning rate to state, or None."""
     messages, sent, first = [], [0] * len(tables), 0
     while True:
         counts, keys, values = [], b'', b''
@@ -110,7 +110,8 @@ def contribution(module, step, node, weight, tables, encoding):
         messages.append(module.WorkerMessage(row_contribution=module.RowContribution(
             step=step, node=node, weight=weight, part=len(messages),
             last=first == len(tables), keys=counts,
-            encoding=module.Encoding.Value(encoding), payload=keys + values)))
+            encoding=module.Encoding.Value(encoding), learning_rate=rate,
+            payload=keys + values)))
         if first == len(tables):
             return messages
 

@@ -88,7 +88,7 @@ def learning_rate(job, total_steps, step):
     since = step - schedule.warmup_steps
     end = schedule.decay_steps or total_steps
     final = schedule.final_learning_rate
-    if schedule.decay == schedule.CONSTANT:
+    if schedule.decay in (schedule.CONSTANT, schedule.PLATEAU):
         return peak
     if schedule.decay == schedule.STEP:
         return peak * schedule.decay_factor**(since // schedule.decay_every_steps)

@@ -124,12 +124,13 @@ class Tables:
             sums.append(total.rounded(self._encoding))
         return RowSum(sums)
 
-    def send(self, step, node, samples, sums):
-        """Sends the sum of a node to all servers. sums: {leaf node: RowSum}."""
+    def send(self, step, node, samples, sums, rate):
+        """Sends the sum of a node to all servers. sums: {leaf node: RowSum}. rate: the
+        learning rate to state, or None."""
         total = steps.node_sum(node, sums, self._encoding)
         for server, exchange in enumerate(self._exchanges):
             own = [part.of_server(server, table.buckets, len(self._exchanges))
                    for part, table in zip(total.tables, self._tables)]
             for message in rows.contribution(self._module, step, node, samples, own,
-                                             self._encoding):
+                                             self._encoding, rate):
                 exchange.send(message)

@@ -112,6 +112,7 @@ class Membership:
         self.finished = self.leaving = self.synced = False
         self.last_version = None  # Known when the job is finished.
         self.evaluated = 0
+        self.rate_factors = {}  # By the first version for which they hold.
         self.weights = {}  # By chunk: {version: values}, the newest two.
         self.done = set()  # (version, micro-batch) and (version, 'piece', number).
         self.lease = self.lease_requested = None  # Mode asynchronous only.
@@ -165,6 +166,19 @@ class Membership:
                 self.changed.notify_all()
         return end
 
+    def on_evaluated(self, version, message):
+        self.evaluated = max(self.evaluated, version)
+        if message.HasField('rate_factor'):
+            self.rate_factors[version] = message.rate_factor
+
+    def rate_of(self, step):
+        """Returns the learning rate to state for a step; None: none."""
+        if self.job.schedule.decay != self.job.schedule.PLATEAU:
+            return None
+        version = max(v for v in self.rate_factors if v <= step)
+        return (steps.learning_rate(self.job, self.rounds, step)
+                * self.rate_factors[version])
+
     def on_order(self, order):
         with self.changed:
             kind = order.WhichOneof('order')
@@ -174,9 +188,9 @@ class Membership:
                 if self.deal is None or order.deal.generation > self.deal.generation:
                     self.deal = order.deal
                     self.show(order.deal)
-                self.evaluated = max(self.evaluated, order.deal.evaluated_version)
+                self.on_evaluated(order.deal.evaluated_version, order.deal)
             elif kind == 'evaluated':
-                self.evaluated = max(self.evaluated, order.evaluated.version)
+                self.on_evaluated(order.evaluated.version, order.evaluated)
             elif kind == 'claimed':
                 self.lease, self.lease_requested = order.claimed.step, False
             elif kind == 'finished':
@@ -435,6 +449,7 @@ class Membership:
                 self.done.add((step, 'lease'))
         self.done.update((step, leaf) for leaf in leaves)
         self.done = {entry for entry in self.done if entry[0] >= step - 2}
+        rate = self.rate_of(step)
         for node in self.nodes_of(leaves):
             total = steps.node_sum(node, sums, self.rounding)
             if asynchronous and (self.job.clip_norm > 0
@@ -448,9 +463,9 @@ class Membership:
                     loss_sum=total.loss if chunk == 0 else 0,
                     encoding=PS.Encoding.Value(encoder.encoding),
                     base_version=bases[chunk] if asynchronous else 0,
-                    gradient_norm=norm, payload=payload)))
+                    gradient_norm=norm, learning_rate=rate, payload=payload)))
             if self.tables is not None:
-                self.tables.send(step, node, total.samples, self.row_sums)
+                self.tables.send(step, node, total.samples, self.row_sums, rate)
         if self.tables is not None and step + 1 < self.rounds:
             for leaf in leaves:  # They are probably those of the next step.
                 self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))

@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
+#include "common/parameters/trust_ratios.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -61,18 +62,29 @@ std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
   return line.dump();
 }
 
+// Returns nullopt unless the servers need trust ratios. The members of an
+// all-reduce compute them.
+std::optional<TrustRatios> TrustRatiosOfServers(const Attempt& attempt) {
+  const ExchangeTraits traits = ResolveExchange(attempt.options.job);
+  if (!traits.servers_update || !traits.updates_await_trust_ratios) {
+    return std::nullopt;
+  }
+  return TrustRatios(*attempt.layout);
+}
+
 }  // namespace
 
 void Training::Prepare(ArenaLayout layout, const Ready& ready,
                        const Beginning& beginning) {
   attempt_.layout = std::move(layout);
-  attempt_.progress.emplace(attempt_.options.job, ready.data(),
-                            attempt_.layout->chunk_count(),
-                            attempt_.options.servers);
+  attempt_.progress.emplace(
+      attempt_.options.job, ready.data(), attempt_.layout->chunk_count(),
+      attempt_.options.servers, TrustRatiosOfServers(attempt_));
   if (beginning.resumes()) {
     attempt_.progress->Resume(beginning.version, beginning.job_state);
   }
-  assignment_.Begin(attempt_.progress->evaluations().evaluated_version());
+  assignment_.Begin(attempt_.progress->evaluations().evaluated_version(),
+                    attempt_.progress->evaluations().rate_factor());
   attempt_.mode->Begin(beginning.version, ready);
   for (const StageParameters& stage : ready.stage()) {
     if (stage.description().empty()) continue;

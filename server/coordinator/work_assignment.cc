@@ -54,6 +54,9 @@ void WorkAssignment::Send(
       if (order.has_deal()) {
         Deal* const deal = order.mutable_deal();
         deal->set_evaluated_version(announced_version_);
+        if (announced_factor_.has_value()) {
+          deal->set_rate_factor(*announced_factor_);
+        }
         deal->set_secret(secrets_.OfAssignment(incarnation, *deal));
         for (StagePeer& peer : *deal->mutable_peer()) {
           peer.set_secret(secrets_.OfPair(incarnation, peer.incarnation()));
@@ -84,8 +87,12 @@ void WorkAssignment::AnnounceEvaluated() {
     return;
   }
   announced_version_ = attempt_.progress->evaluations().evaluated_version();
+  announced_factor_ = attempt_.progress->evaluations().rate_factor();
   CoordinatorOrder order;
   order.mutable_evaluated()->set_version(announced_version_);
+  if (announced_factor_.has_value()) {
+    order.mutable_evaluated()->set_rate_factor(*announced_factor_);
+  }
   for (const auto& [incarnation, member] : attempt_.membership.members()) {
     if (member.opened) member.link->Send(order);
   }

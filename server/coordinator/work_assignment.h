@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,7 +25,11 @@ class WorkAssignment {
 
   // Continues after the evaluation of `version`, the newest evaluated version
   // when the attempt begins.
-  void Begin(int64_t version) { announced_version_ = version; }
+  // `rate_factor` is that of Evaluated.
+  void Begin(int64_t version, std::optional<double> rate_factor) {
+    announced_version_ = version;
+    announced_factor_ = rate_factor;
+  }
 
   // In a pipeline, decides again which worker computes which stages, after a
   // worker was opened or lost; see RunMode::OrderStages. During training, calls
@@ -80,6 +85,7 @@ class WorkAssignment {
   // The newest version for which workers were told that its evaluation is
   // complete.
   int64_t announced_version_ = 0;
+  std::optional<double> announced_factor_;  // Of the steps from it on.
   // Time of the last call of AssignNow.
   absl::Time assigned_ = absl::InfinitePast();
   // The worker that was asked for its untrained tensors; 0 if none was.

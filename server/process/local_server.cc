@@ -114,8 +114,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         replicator_.replicas()->AddJobState(order.norm().step() + 1,
                                             order.norm().job_state());
       }
-      target->SetGradientNorm(order.norm().step(), order.norm().norm());
-      return absl::OkStatus();
+      return target->SetGradientNorm(order.norm().step(), order.norm().norm(),
+                                     {order.norm().trust_ratio().begin(),
+                                      order.norm().trust_ratio().end()});
     }
     case ServerOrder::kSnapshot:
       return OnSnapshot(order.snapshot());

@@ -8,15 +8,6 @@
 namespace tributary {
 namespace {
 
-double ResultOf(EvaluationMetric::Name metric, const Evaluation& evaluation) {
-  if (metric == EvaluationMetric::EVALUATION_AUC) {
-    const auto auc = evaluation.metrics.find("auc");
-    return auc == evaluation.metrics.end() ? std::nan("") : auc->second;
-  }
-  return metric == EvaluationMetric::EVALUATION_ACCURACY ? evaluation.accuracy
-                                                         : evaluation.loss;
-}
-
 // Returns by how much `a` is better than `b`; NaN if one of them is NaN.
 double Gain(EvaluationMetric::Name metric, double a, double b) {
   return metric == EvaluationMetric::EVALUATION_LOSS ? b - a : a - b;
@@ -44,6 +35,16 @@ std::optional<EvaluationMetric::Name> BestOf(const JobSpec& job) {
 }
 
 }  // namespace
+
+double MetricResult(EvaluationMetric::Name metric,
+                    const Evaluation& evaluation) {
+  if (metric == EvaluationMetric::EVALUATION_AUC) {
+    const auto auc = evaluation.metrics.find("auc");
+    return auc == evaluation.metrics.end() ? std::nan("") : auc->second;
+  }
+  return metric == EvaluationMetric::EVALUATION_ACCURACY ? evaluation.accuracy
+                                                         : evaluation.loss;
+}
 
 EvaluationHistory::EvaluationHistory(const JobSpec& job)
     : stop_(StopOf(job)), best_(BestOf(job)) {}
@@ -77,7 +78,7 @@ EvaluationHistory::Verdict EvaluationHistory::Add(
     const Evaluation& evaluation) {
   Verdict verdict;
   if (best_.has_value()) {
-    const double result = ResultOf(*best_, evaluation);
+    const double result = MetricResult(*best_, evaluation);
     verdict.best =
         !std::isnan(result) &&
         (!best_result_.has_value() || Gain(*best_, result, *best_result_) > 0);
@@ -92,7 +93,7 @@ EvaluationHistory::Verdict EvaluationHistory::Add(
 
 std::string EvaluationHistory::CheckStop(const Evaluation& evaluation) {
   const EvaluationMetric::Name metric = stop_->metric();
-  const double result = ResultOf(metric, evaluation);
+  const double result = MetricResult(metric, evaluation);
   if (!std::isnan(result) &&
       (!stop_best_.has_value() ||
        Gain(metric, result, *stop_best_) > stop_->min_delta())) {

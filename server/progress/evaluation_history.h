@@ -22,6 +22,10 @@ struct Evaluation {
   std::map<std::string, double> metrics = {};
 };
 
+// Returns the result of this metric; NaN if the evaluation has none.
+double MetricResult(EvaluationMetric::Name metric,
+                    const Evaluation& evaluation);
+
 // Applies JobSpec.stop_when and CheckpointSpec.best to the evaluations of a
 // job. Its decisions depend only on these results, and its state is part of
 // JobState, so interruptions of the job do not change the decisions. A result

@@ -69,11 +69,13 @@ EvaluationProgress::EvaluationProgress(const JobSpec& job,
       facts_(facts),
       rounds_(rounds),
       history_(job),
+      plateau_(job),
       final_version_(rounds.count()) {}
 
 void EvaluationProgress::Restore(int64_t version, const JobState& state) {
   evaluated_version_ = state.evaluated_version();
   history_.Restore(state);
+  plateau_.Restore(state);
   // A job that stopped early may resume with other conditions.
   if (version == final_version_) stop_reason_ = state.stop_reason();
   if (evaluated_version_ > 0) {
@@ -88,6 +90,7 @@ void EvaluationProgress::Restore(int64_t version, const JobState& state) {
 void EvaluationProgress::Save(JobState* state) const {
   state->set_evaluated_version(evaluated_version_);
   history_.Save(state);
+  plateau_.Save(state);
   state->set_stop_reason(stop_reason_);
   if (evaluation_.has_value()) {
     state->set_evaluation_step(evaluation_->step);
@@ -209,6 +212,7 @@ absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
 }
 
 void EvaluationProgress::Judge(int64_t version) {
+  plateau_.Add(*evaluation_);
   const EvaluationHistory::Verdict verdict = history_.Add(*evaluation_);
   best_version_ = verdict.best ? std::optional<int64_t>(version) : std::nullopt;
   if (version == rounds_.count() || verdict.stop.empty()) return;

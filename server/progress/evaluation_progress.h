@@ -16,6 +16,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/progress/evaluation_history.h"
+#include "server/progress/plateau.h"
 
 namespace tributary {
 
@@ -63,6 +64,9 @@ class EvaluationProgress {
   // Otherwise, and in jobs without checkpoint.best, returns nullopt.
   const std::optional<int64_t>& best_version() const { return best_version_; }
   const EvaluationHistory& history() const { return history_; }
+  // See Plateau::factor. The factor holds after the evaluation of
+  // evaluated_version().
+  std::optional<double> rate_factor() const { return plateau_.factor(); }
   // Returns the newest version whose evaluation is complete, or 0 if there is
   // none.
   int64_t evaluated_version() const { return evaluated_version_; }
@@ -85,6 +89,7 @@ class EvaluationProgress {
   int64_t evaluated_version_ = 0;
   std::optional<Evaluation> evaluation_;
   EvaluationHistory history_;
+  Plateau plateau_;
   std::optional<int64_t> best_version_;
   std::string stop_reason_;
   int64_t final_version_;

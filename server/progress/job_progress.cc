@@ -78,11 +78,12 @@ std::vector<int> BucketsOf(const JobSpec& job) {
 }  // namespace
 
 JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
-                         int servers)
+                         int servers, std::optional<TrustRatios> trust_ratios)
     : job_(job),
       facts_(facts),
       rounds_(job, facts.steps()),
-      sums_(rounds_.count(), chunks, servers, BucketsOf(job)),
+      sums_(rounds_.count(), chunks, servers, BucketsOf(job),
+            std::move(trust_ratios)),
       breakdown_(std::min(servers, chunks)),
       evaluations_(job, facts, rounds_) {}
 
@@ -125,6 +126,8 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
   GradientNorm norm;
   norm.set_step(round);
   norm.set_norm(MeanGradientNorm(sums.squares, sums.sample_count));
+  norm.mutable_trust_ratio()->Add(sums.trust_ratios.begin(),
+                                  sums.trust_ratios.end());
   total_sample_count_ += sums.sample_count;
   stated_rate_ = sums.learning_rate;
   if (sums.nonfinite.has_value() || sums.nonfinite_row.has_value()) {

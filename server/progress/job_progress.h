@@ -59,9 +59,11 @@ struct StepTimes {
 class JobProgress {
  public:
   // `job` is a result of ResolveJob. The model has `chunks` chunks, distributed
-  // over `servers` servers.
+  // over `servers` servers. `trust_ratios` is absent unless the servers need
+  // them.
   JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
-              int servers);
+              int servers,
+              std::optional<TrustRatios> trust_ratios = std::nullopt);
 
   // Resumes from a checkpoint: the rounds below `version` are done. Call it
   // before Begin.
@@ -74,11 +76,11 @@ class JobProgress {
   void Begin(absl::Time now);
 
   // Adds a server's report about the gradients and losses of one round. Rounds
-  // may complete in any order. Returns the norm of the round's mean gradient if
-  // all servers have now reported, otherwise nullopt. The sums of squares are
-  // added in the order of chunks, so the bits of the norm do not depend on the
-  // number of servers. Returns InvalidArgument for a report that does not match
-  // the job's state.
+  // may complete in any order. Returns the norm of the round's mean gradient,
+  // with the trust ratios, if all servers have now reported, otherwise nullopt.
+  // The sums of squares are added in the order of chunks, so the bits of the
+  // norm do not depend on the number of servers. Returns InvalidArgument for a
+  // report that does not match the job's state.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);

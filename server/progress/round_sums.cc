@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,7 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
   if (open.reported.empty()) {
     open.squares.resize(
         std::accumulate(buckets_.begin(), buckets_.end(), chunks_));
+    open.tensors.resize(trust_ratios_.has_value() ? chunks_ : 0);
     open.reported.resize(servers_);
     // With more servers than chunks, some servers have no chunk. They report
     // nothing, unless the job has tables.
@@ -41,21 +43,37 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
     }
     place += buckets;
   }
-  if (sums.sum_of_squares_size() != static_cast<int>(own.size()) ||
-      sums.row_sum_of_squares_size() != static_cast<int>(own_buckets.size()) ||
-      open.reported[shard]) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "server ", shard, " reports step ", round,
-        open.reported[shard] ? " twice"
-        : sums.sum_of_squares_size() != static_cast<int>(own.size())
-            ? " with a wrong number of chunks"
-            : " with a wrong number of buckets"));
+  int parts = 0;  // Of parameters with trust ratios.
+  for (const int chunk : own) {
+    if (trust_ratios_.has_value()) parts += trust_ratios_->PartsIn(chunk);
+  }
+  const char* const wrong =
+      open.reported[shard] ? " twice"
+      : sums.sum_of_squares_size() != static_cast<int>(own.size())
+          ? " with a wrong number of chunks"
+      : sums.row_sum_of_squares_size() != static_cast<int>(own_buckets.size())
+          ? " with a wrong number of buckets"
+      : sums.weight_squares_size() != parts ||
+              sums.direction_squares_size() != parts
+          ? " with a wrong number of squares of parameters"
+          : nullptr;
+  if (wrong != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", shard, " reports step ", round, wrong));
   }
   for (size_t i = 0; i < own.size(); ++i) {
     open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
   }
   for (size_t i = 0; i < own_buckets.size(); ++i) {
     open.squares[own_buckets[i]] = sums.row_sum_of_squares(static_cast<int>(i));
+  }
+  int next = 0;
+  for (const int chunk : own) {
+    if (!trust_ratios_.has_value()) break;
+    for (int part = 0; part < trust_ratios_->PartsIn(chunk); ++part, ++next) {
+      open.tensors[chunk].push_back(
+          {sums.weight_squares(next), sums.direction_squares(next)});
+    }
   }
   if (sums.has_nonfinite_row()) {
     open.sums.nonfinite_row = sums.nonfinite_row();
@@ -77,7 +95,10 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
   }
   if (--open.missing > 0) return std::optional<Round>();
   for (const double square : open.squares) open.sums.squares += square;
-  const Round complete = open.sums;
+  if (trust_ratios_.has_value()) {
+    open.sums.trust_ratios = trust_ratios_->Of(open.tensors);
+  }
+  const Round complete = std::move(open.sums);
   open_.erase(round);
   complete_beyond_.insert(round);
   while (complete_beyond_.erase(all_complete_below_) > 0) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/parameters/trust_ratios.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -32,19 +33,24 @@ class RoundSums {
     // A row whose gradient is not finite.
     std::optional<StepSums::NonfiniteRow> nonfinite_row;
     int64_t nonfinite_loss_contributor = 0;
+    // See TrustRatios::Of. Empty if the optimizer has none.
+    std::vector<float> trust_ratios;
     // The learning rate that the workers have stated; absent: none.
     std::optional<double> learning_rate;
   };
 
   // The job has the rounds below `rounds`. The model has `chunks` chunks,
   // distributed over `servers` servers. `buckets` is the number of buckets of
-  // each table of the job.
+  // each table of the job. `trust_ratios` is absent unless the servers need
+  // them.
   RoundSums(int64_t rounds, int chunks, int servers,
-            std::vector<int> buckets = {})
+            std::vector<int> buckets = {},
+            std::optional<TrustRatios> trust_ratios = std::nullopt)
       : rounds_(rounds),
         chunks_(chunks),
         servers_(servers),
-        buckets_(std::move(buckets)) {}
+        buckets_(std::move(buckets)),
+        trust_ratios_(std::move(trust_ratios)) {}
 
   // Resumes at `round`: the rounds below it are complete.
   void Resume(int64_t round) { completed_ = all_complete_below_ = round; }
@@ -63,6 +69,8 @@ class RoundSums {
     Round sums;
     // Sums of squares, indexed by chunk, then by bucket of each table.
     std::vector<double> squares;
+    // Indexed by chunk; empty without trust ratios.
+    std::vector<std::vector<TensorSquares>> tensors;
     // True if the server has reported, indexed by shard.
     std::vector<bool> reported;
     int missing = 0;
@@ -72,6 +80,7 @@ class RoundSums {
   const int chunks_;
   const int servers_;
   const std::vector<int> buckets_;
+  const std::optional<TrustRatios> trust_ratios_;
 
   std::map<int64_t, OpenRound> open_;
   int64_t completed_ = 0;

@@ -209,6 +209,123 @@ TEST_P(ChurnTest, EveryWorkerReplacedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
+// LAMB, whose steps depend on the norms of whole parameters, which lie in
+// chunks of several servers.
+class LambTest : public ChurnTest {
+ protected:
+  LambTest() {
+    job_.set_steps(30);
+    job_.clear_clip_norm();
+    LambSpec* const lamb = job_.mutable_optimizer()->mutable_lamb();
+    lamb->set_learning_rate(0.01);
+    lamb->set_weight_decay(0.1);
+  }
+};
+
+TEST_P(LambTest, AnyClusterGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  EXPECT_EQ(expected.digest.size(), 64);
+  ExpectSame(Run(/*workers=*/2, /*servers=*/3), expected);
+  ExpectSame(Run(/*workers=*/4, /*servers=*/2, /*threads=*/2), expected);
+  job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+  ExpectSame(Run(/*workers=*/3, /*servers=*/2), expected);
+  job_.mutable_recovery()->set_journal(true);
+  ExpectSame(Run(/*workers=*/2, /*servers=*/2), expected);
+}
+
+TEST_P(LambTest, AnAllReduceGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  AllReduceSpec* const all_reduce =
+      job_.mutable_exchange()->mutable_all_reduce();
+  all_reduce->set_backend(AllReduceSpec::GLOO);
+  // The parts of a norm are those of the chunks.
+  all_reduce->set_chunk_bytes(4096);
+  for (const bool shard_optimizer : {false, true}) {
+    all_reduce->set_shard_optimizer(shard_optimizer);
+    for (const int workers : {1, 2, 4}) {
+      SCOPED_TRACE(absl::StrCat(workers, " ", shard_optimizer));
+      ExpectSame(Run(workers, /*servers=*/1), expected);
+    }
+  }
+}
+
+TEST_P(LambTest, LosingAndGainingWorkersGivesTheSameBits) {
+  job_.set_steps(kManySteps);
+  const Result expected = Undisturbed();
+  for (const int at : {2, 9}) LoseAndGain(at, expected);
+}
+
+TEST_P(LambTest, ResumingGivesTheSameBits) {
+  job_.mutable_checkpoint()->set_every_steps(10);
+  const Result expected = Run(/*workers=*/2, /*servers=*/2);
+  ClusterServers how;
+  how.resume_from =
+      absl::StrCat(Directory("2x2x1"), "/checkpoints/step-00000010");
+  LocalCluster cluster(job_, /*servers=*/3, /*expected_workers=*/1,
+                       Directory("resumed"), {}, how);
+  cluster.StartWorker();
+  EXPECT_EQ(ResultOf(&cluster).digest, expected.digest);
+}
+
+// The schedule PLATEAU, whose learning rate depends on evaluations.
+class PlateauTest : public ChurnTest {
+ protected:
+  PlateauTest() {
+    job_.set_steps(30);
+    job_.mutable_evaluation()->set_every_steps(6);
+    job_.clear_schedule();
+    ScheduleSpec* const schedule = job_.mutable_schedule();
+    schedule->set_decay(ScheduleSpec::PLATEAU);
+    schedule->set_warmup_steps(5);
+    schedule->set_decay_factor(0.8);
+    schedule->set_patience(0);
+    // So much better is no evaluation.
+    schedule->set_threshold(0.5);
+  }
+};
+
+TEST_P(PlateauTest, AnyClusterGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  ExpectSame(Run(/*workers=*/2, /*servers=*/3), expected);
+  ExpectSame(Run(/*workers=*/4, /*servers=*/2, /*threads=*/2), expected);
+  AllReduceSpec* const all_reduce =
+      job_.mutable_exchange()->mutable_all_reduce();
+  all_reduce->set_backend(AllReduceSpec::GLOO);
+  all_reduce->set_chunk_bytes(4096);
+  ExpectSame(Run(/*workers=*/1, /*servers=*/1), expected);
+  ExpectSame(Run(/*workers=*/3, /*servers=*/1), expected);
+}
+
+TEST_P(PlateauTest, LowersTheLearningRate) {
+  const Result lowered = Run(/*workers=*/1, /*servers=*/1);
+  job_.mutable_schedule()->set_patience(10);
+  const Result constant = Run(/*workers=*/2, /*servers=*/1);
+  EXPECT_NE(lowered.digest, constant.digest);
+  job_.clear_schedule();
+  job_.mutable_schedule()->set_warmup_steps(5);
+  EXPECT_EQ(Run(/*workers=*/1, /*servers=*/2).digest, constant.digest);
+}
+
+TEST_P(PlateauTest, LosingAndGainingWorkersGivesTheSameBits) {
+  job_.set_steps(kManySteps);
+  const Result expected = Undisturbed();
+  for (const int at : {2, 11}) LoseAndGain(at, expected);
+}
+
+TEST_P(PlateauTest, ResumingGivesTheSameBits) {
+  job_.mutable_checkpoint()->set_every_steps(10);
+  const Result expected = Run(/*workers=*/2, /*servers=*/2);
+  for (const char* const step : {"10", "20"}) {
+    ClusterServers how;
+    how.resume_from =
+        absl::StrCat(Directory("2x2x1"), "/checkpoints/step-000000", step);
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/3,
+                         Directory(absl::StrCat("resumed-", step)), {}, how);
+    for (int i = 0; i < 3; ++i) cluster.StartWorker();
+    EXPECT_EQ(ResultOf(&cluster).digest, expected.digest);
+  }
+}
+
 const auto kQuick = ::testing::Values("mlp");
 const auto kSlow = ::testing::Values("cnn", "resnet", "gpt", "bert");
 const auto kName = [](const auto& info) { return std::string(info.param); };
@@ -218,6 +335,10 @@ INSTANTIATE_TEST_SUITE_P(Families, TableTest, kQuick, kName);
 INSTANTIATE_TEST_SUITE_P(SlowFamilies, TableTest, kSlow, kName);
 INSTANTIATE_TEST_SUITE_P(Families, ChurnTest, kQuick, kName);
 INSTANTIATE_TEST_SUITE_P(SlowFamilies, ChurnTest, kSlow, kName);
+INSTANTIATE_TEST_SUITE_P(Families, LambTest, kQuick, kName);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, LambTest, kSlow, kName);
+INSTANTIATE_TEST_SUITE_P(Families, PlateauTest, kQuick, kName);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, PlateauTest, kSlow, kName);
 
 }  // namespace
 }  // namespace tributary

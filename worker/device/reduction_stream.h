@@ -16,6 +16,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/trust_ratios.h"
 #include "worker/device/copies.h"
 
 namespace tributary {
@@ -30,10 +31,11 @@ namespace tributary {
 // SumSquares return the error, and so does Event::Wait of events that Record
 // has returned. The error names the operation and the device.
 //
-// Thread-safe, except that calls of SumSquares must not overlap. Only CopyIn,
-// CopyOut, SumSquares, Synchronize and Allocate block, until the operations
-// queued before are complete. Arrays must stay valid until an event that is
-// recorded after the operation has been reached.
+// Thread-safe, except that calls of SumSquares, SumTensorSquares and Update
+// must not overlap. Only CopyIn, CopyOut, SumSquares, SumTensorSquares,
+// Synchronize and Allocate block, until the operations queued before are
+// complete. Arrays must stay valid until an event that is recorded after the
+// operation has been reached.
 class ReductionStream {
  public:
   struct Plan {
@@ -43,6 +45,7 @@ class ReductionStream {
     // Optimizer::slots(), the number of floats of state for each weight.
     std::vector<int> chunks;
     int slots = 0;
+    bool has_trust_ratios = false;  // See Optimizer.
   };
 
   virtual ~ReductionStream() = default;
@@ -85,7 +88,16 @@ class ReductionStream {
     const float* gradient_sum = nullptr;
     const float* weights = nullptr;
     float* new_weights = nullptr;
+    // As in ChunkPass::Arguments.
+    absl::Span<const float> trust_ratios = {};
   };
+  // For each of `updates`, in their order, returns what
+  // ChunkPass::SumTensorSquares returns. `direction` has the rule of
+  // Optimizer::DirectionAt. Does not use UpdateArrays::new_weights. Allowed
+  // only if Plan::has_trust_ratios is set.
+  virtual absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+  SumTensorSquares(const OptimizerStep& direction,
+                   absl::Span<const UpdateArrays> updates) = 0;
   // Queues the update of the weights and the optimizer state of several chunks,
   // which must be in Plan::chunks. One kernel updates several chunks, so one
   // call for many chunks is faster than many calls.

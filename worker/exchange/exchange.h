@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,10 +63,13 @@ class Exchange {
   Exchange(const JobSpec& job, const ArenaLayout* layout);
   virtual ~Exchange() = default;
 
-  // Begins to send the gradients of `micro_batches` of step `step`. The result
-  // must not outlive the exchange.
+  // Begins to send the gradients of `micro_batches` of step `step`. With
+  // schedule.decay PLATEAU, also states the learning rate of the step, to which
+  // `rate_factor` applies (see Evaluated). The result must not outlive the
+  // exchange.
   std::unique_ptr<StepGradients> Begin(
-      int64_t step, const std::vector<int64_t>& micro_batches);
+      int64_t step, const std::vector<int64_t>& micro_batches,
+      double rate_factor = 1);
 
   // Returns the ReductionStream that runs this exchange's operations on a GPU,
   // or null if the exchange works in host memory. If it is not null, the arenas
@@ -126,6 +130,7 @@ class Exchange {
 
   StatedRates rates_;
   StepGradients::Plan plan_;
+  std::optional<JobSpec> plateau_;  // The job, with schedule.decay PLATEAU.
 };
 
 }  // namespace tributary

@@ -213,7 +213,11 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
       if (step_complete_) step_complete_(order.step_complete().step());
       break;
     case CoordinatorOrder::kEvaluated:
-      state_->SetEvaluated(order.evaluated().version());
+      state_->SetEvaluated(
+          order.evaluated().version(),
+          order.evaluated().has_rate_factor()
+              ? std::optional<double>(order.evaluated().rate_factor())
+              : std::nullopt);
       break;
     case CoordinatorOrder::kClaimed:
       state_->AddStepLease(order.claimed().step());

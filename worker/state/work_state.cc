@@ -1,6 +1,8 @@
 #include "worker/state/work_state.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
@@ -55,6 +57,9 @@ void WorkState::SetAssignment(const Deal& assignment) {
   if (assignment.generation() <= assignment_.generation()) return;
   assignment_ = assignment;
   evaluated_ = std::max(evaluated_, assignment.evaluated_version());
+  if (assignment.has_rate_factor()) {
+    KeepRateFactor(assignment.evaluated_version(), assignment.rate_factor());
+  }
   if (!staged()) return;
   const int64_t first = assignment.first_step();
   done_micro_batches_.erase(done_micro_batches_.lower_bound(first),
@@ -67,9 +72,23 @@ void WorkState::SetStepComplete(int64_t step) {
   assignment_.set_first_step(std::max(assignment_.first_step(), step + 1));
 }
 
-void WorkState::SetEvaluated(int64_t version) {
+void WorkState::SetEvaluated(int64_t version,
+                             std::optional<double> rate_factor) {
   absl::MutexLock lock(&mu_);
   evaluated_ = std::max(evaluated_, version);
+  if (rate_factor.has_value()) KeepRateFactor(version, *rate_factor);
+}
+
+void WorkState::KeepRateFactor(int64_t version, double factor) {
+  // A task of a step before `version` may still be computed.
+  constexpr size_t kMost = 4;
+  rate_factors_[version] = factor;
+  if (rate_factors_.size() > kMost) rate_factors_.erase(rate_factors_.begin());
+}
+
+double WorkState::RateFactorOf(int64_t step) const {
+  const auto next = rate_factors_.upper_bound(step);
+  return next == rate_factors_.begin() ? 1 : std::prev(next)->second;
 }
 
 void WorkState::SetLastVersion(int64_t version) {
@@ -227,6 +246,7 @@ bool WorkState::AssignedMicroBatches(int64_t step, Task* task) const {
   if (staged() && step < assignment_.first_step()) return false;
   task->kind = Task::Kind::kTrain;
   task->version = step;
+  task->rate_factor = RateFactorOf(step);
   task->next_step = step + 1 < options_.steps ? step + 1 : -1;
   task->items = Missing(assignment_.leaf_begin(), assignment_.leaf_end(), step,
                         done_micro_batches_);

@@ -41,6 +41,8 @@ struct Task {
   // What to compute: indices of micro-batches (kTrain) or of pieces of the
   // evaluation data (kEvaluate), in ascending order.
   std::vector<int64_t> items;
+  // The factor of the learning rate of a kTrain task; see Evaluated.
+  double rate_factor = 1;
   // Generation of the assignment that the task belongs to. Each new assignment
   // has a higher generation.
   int64_t generation = 0;
@@ -99,10 +101,13 @@ class WorkState : public WeightsSink {
   // Records that `step` is complete on all servers, so that no worker computes
   // it again. Needed only in pipelines.
   void SetStepComplete(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
-  // Records that the evaluation of `version` is complete. A worker that
+  // Records that the evaluation of a version is complete. A worker that
   // computes stages of a pipeline still evaluates its pieces, for which the
   // workers of other stages may wait, unless the assignment says the same.
-  void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  // `rate_factor` is Evaluated.rate_factor.
+  void SetEvaluated(int64_t version,
+                    std::optional<double> rate_factor = std::nullopt)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the job's last version, which is Options::steps unless the job stops
   // early. Call it before SetFinished.
   void SetLastVersion(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -213,6 +218,9 @@ class WorkState : public WeightsSink {
   bool staged() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return assignment_.stage_end() > 0;
   }
+  void KeepRateFactor(int64_t version, double factor)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  double RateFactorOf(int64_t step) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
   // Sets `*task` to the next task and returns true, or returns false if there
   // is nothing to do yet.
@@ -231,6 +239,9 @@ class WorkState : public WeightsSink {
   int64_t last_version_ ABSL_GUARDED_BY(mu_);
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
+  // Factors of the learning rate, indexed by the first version for which they
+  // hold: the newest ones.
+  std::map<int64_t, double> rate_factors_ ABSL_GUARDED_BY(mu_);
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   // Indexed by version of the weights: the micro-batches that this worker has
   // computed and, in done_pieces_, the pieces of the evaluation data that it

@@ -190,7 +190,7 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
 
 absl::Status Trainer::Train(const Task& task) {
   const std::unique_ptr<StepGradients> step =
-      exchange_->Begin(task.version, task.items);
+      exchange_->Begin(task.version, task.items, task.rate_factor);
   ComputeThreadItems items = setup_->Distribute(task.items);
   for (int thread = 0; thread < items.threads(); ++thread) {
     DeviceSums* const sums = setup_->sums(thread);
@@ -235,7 +235,7 @@ absl::Status Trainer::ComputeParts(const Task& task) {
     return absl::OkStatus();
   }
   const std::unique_ptr<StepGradients> step =
-      exchange_->Begin(task.version, task.items);
+      exchange_->Begin(task.version, task.items, task.rate_factor);
   if (runner_->reads_batches()) {
     batches_.Expect(task, setup_->Distribute(task.items));
   }

@@ -45,7 +45,7 @@ struct UpdateElements {
     for (int s = 0; s < kSlots; ++s) state[s] = LoadGroup(slots[s] + i);
     // A copy: nvcc would put both into local memory to refer to one.
     Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
-    if (row.learning_rate_factor != 1) {
+    if (row.learning_rate_factor != 1 && !only_direction) {
       rule = rule.TimesRate(Flushed(row.learning_rate_factor));
     }
 #pragma unroll
@@ -63,6 +63,7 @@ struct UpdateElements {
       }
     }
     StoreGroup(fours, new_weights + i);
+    if (only_direction) return sums;
     for (int s = 0; s < kSlots; ++s) StoreGroup(state[s], slots[s] + i);
     return sums;
   }
@@ -73,6 +74,7 @@ struct UpdateElements {
   float* new_weights;
   float gradient_scale;
   float statistics_scale;
+  bool only_direction;
   Rule decayed, plain;
   float* slots[kArrays];
 };
@@ -106,6 +108,7 @@ UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
                         pass.new_weights,
                         pass.gradient_scale,
                         pass.statistics_scale,
+                        pass.only_direction,
                         std::get<Rule>(pass.decayed),
                         std::get<Rule>(pass.plain),
                         {}};

@@ -43,6 +43,9 @@ struct ChunkUpdatePass {
   // The optimizer's rule for rows with weight decay (group kDecay), and its
   // rule for rows without weight decay (group kNoDecay).
   OptimizerRule decayed, plain;
+  // True if the rules are that of Optimizer::DirectionAt: `slots` are not
+  // written, and learning rate factors do not count.
+  bool only_direction = false;
   // If not null, receives the sums of the squares of the elements of `sum`, one
   // BlockSquares for each block of kSquareBlock elements.
   BlockSquares* squares = nullptr;

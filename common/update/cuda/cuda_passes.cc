@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,27 +22,20 @@
 #include "common/optimizer/cuda/update.h"
 #include "common/update/cuda/pass_gpu.h"
 #include "common/update/cuda/pass_stream.h"
+#include "common/update/cuda/pass_tensors.h"
 
 namespace tributary {
 namespace {
 
 using cuda::BytesOf;
 using cuda::ChunkRow;
-using cuda::kRowElements;
 using cuda::MemoryPlan;
 using cuda::PassGpu;
 using cuda::PassStream;
+using cuda::PassTensors;
+using cuda::RowElements;
 using cuda::RowsOf;
 using cuda::ToStatus;
-
-// Returns the size of a chunk's rows in GPU memory, in elements of 4 bytes.
-int64_t RowElements(const ArenaLayout& layout, int chunk) {
-  const int64_t bytes =
-      layout.ChunkSize(chunk) / kRowElements * int64_t{sizeof(ChunkRow)};
-  // Keeps the following allocation aligned.
-  constexpr int64_t kAlignment = kArenaAlignment * int64_t{sizeof(float)};
-  return (bytes + kAlignment - 1) / kAlignment * kArenaAlignment;
-}
 
 // The pass of one chunk. Each call takes a PassStream, queues its work there
 // and waits for it. See CudaPassGroup for several passes.
@@ -61,6 +55,9 @@ class CudaPass final : public ChunkPass {
     for (int slot = 0; slot < optimizer_.slots(); ++slot) {
       slots_.push_back(gpu_->Take(elements_));
     }
+    if (optimizer_.has_trust_ratios()) {
+      tensors_.emplace(gpu_.get(), *plan.layout, chunk);
+    }
   }
 
   // To be called before anything else.
@@ -79,10 +76,12 @@ class CudaPass final : public ChunkPass {
   bool brief() const override { return false; }
 
   absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override;
+  absl::StatusOr<std::vector<TensorSquares>> SumTensorSquares(
+      const TensorArguments& arguments) override;
   absl::StatusOr<double> Run(const Arguments& arguments) override;
 
-  // The parts of SumOfSquares and Run of pass number `place` of a group. Wait
-  // comes before each End.
+  // The parts of SumOfSquares, SumTensorSquares and Run of pass number `place`
+  // of a group. Wait comes before each End.
 
   // Queues the sum and returns what to compute the squares of.
   cuda::SquareSums BeginSum(const TreeSum& sum, int place,
@@ -96,21 +95,41 @@ class CudaPass final : public ChunkPass {
     squares_ = pass_stream.squares(place, elements_);
     return squares_;
   }
+  void BeginTensors(const TensorArguments& arguments, int place,
+                    PassStream* pass_stream) {
+    const int64_t version = arguments.step.number;
+    BringWeights(arguments.weights.get(), version, pass_stream);
+    const OptimizerRule rule = *optimizer_.DirectionAt(version);
+    cuda::ChunkUpdatePass pass;
+    pass.elements = elements_;
+    pass.rows = rows_;
+    pass.sum = total_;
+    pass.weights = WeightsAt(version);
+    pass.new_weights = pass_stream->sum(place);  // `total_` is elsewhere.
+    pass.slots = slots_;
+    pass.gradient_scale = arguments.step.gradient_scale;
+    pass.decayed = rule;
+    pass.plain = rule;
+    pass.only_direction = true;
+    tensors_->BeginSum(pass, pass_stream);
+  }
+  std::vector<TensorSquares> EndTensors() const { return tensors_->EndSum(); }
   // Queues the sum unless SumOfSquares has made it. Adds the update, unless it
   // is to be skipped, to `updates`, and otherwise the squares, unless they are
   // known, to `squares`.
   void BeginRun(const Arguments& arguments, int place, PassStream* pass_stream,
                 std::vector<cuda::ChunkUpdatePass>* updates,
                 std::vector<cuda::SquareSums>* squares) {
-    if (!has_weights_) {
-      pass_stream->CopyIn(arguments.next->from.get(), elements_,
-                          WeightsAt(arguments.step.number));
-    }
-    has_weights_ = true;
+    BringWeights(arguments.next->from.get(), arguments.step.number,
+                 pass_stream);
     cuda::SquareSums sum = {elements_, total_, rows_, nullptr};
     if (!summed_) sum = BeginSum(*arguments.sum, place, pass_stream);
     if (!arguments.skip) {
       updates->push_back(UpdateOf(sum, arguments));
+      if (tensors_.has_value()) {
+        updates->back().rows =
+            tensors_->Scale(arguments.trust_ratios, pass_stream);
+      }
       return;
     }
     if (!summed_) squares->push_back(sum);
@@ -175,6 +194,14 @@ class CudaPass final : public ChunkPass {
   }
   float* WeightsAt(int64_t version) const { return weights_[version % 2]; }
 
+  // Copies the newest weights from the host unless the GPU has them.
+  void BringWeights(const float* host, int64_t version,
+                    PassStream* pass_stream) {
+    if (!std::exchange(has_weights_, true)) {
+      pass_stream->CopyIn(host, elements_, WeightsAt(version));
+    }
+  }
+
   cuda::ChunkUpdatePass UpdateOf(const cuda::SquareSums& sum,
                                  const Arguments& arguments) const {
     cuda::ChunkUpdatePass pass;
@@ -220,6 +247,7 @@ class CudaPass final : public ChunkPass {
   float* const sum_;                     // Null: not kept.
   ChunkRow* const rows_;
   std::vector<float*> slots_;
+  std::optional<PassTensors> tensors_;  // Nullopt: there are no trust ratios.
 
   bool has_weights_ = false;  // False: they are only on the host.
   // Where the last sum is: `sum_`, working memory, or the only contribution.
@@ -241,6 +269,10 @@ class CudaPassGroup final : public ChunkPassGroup {
       absl::Span<const SumItem> items) override {
     return SumOn(gpu_.get(), items);
   }
+  absl::StatusOr<std::vector<std::vector<TensorSquares>>> SumTensorSquares(
+      absl::Span<const TensorItem> items) override {
+    return SumTensorsOn(gpu_.get(), items);
+  }
   absl::StatusOr<std::vector<double>> Run(
       absl::Span<const RunItem> items) override {
     return RunOn(gpu_.get(), items);
@@ -248,6 +280,8 @@ class CudaPassGroup final : public ChunkPassGroup {
 
   static absl::StatusOr<std::vector<double>> SumOn(
       PassGpu* gpu, absl::Span<const SumItem> items);
+  static absl::StatusOr<std::vector<std::vector<TensorSquares>>> SumTensorsOn(
+      PassGpu* gpu, absl::Span<const TensorItem> items);
   static absl::StatusOr<std::vector<double>> RunOn(
       PassGpu* gpu, absl::Span<const RunItem> items);
 
@@ -274,6 +308,22 @@ absl::StatusOr<std::vector<double>> CudaPassGroup::SumOn(
   for (int place = 0; place < count; ++place) {
     squares.push_back(
         PassOf(items[place].pass)->EndSum(place, *pass_stream.get()));
+  }
+  return squares;
+}
+
+absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+CudaPassGroup::SumTensorsOn(PassGpu* gpu, absl::Span<const TensorItem> items) {
+  const PassGpu::PassStreamUse pass_stream(gpu);
+  for (size_t place = 0; place < items.size(); ++place) {
+    PassOf(items[place].pass)
+        ->BeginTensors(items[place].arguments, static_cast<int>(place),
+                       pass_stream.get());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
+  std::vector<std::vector<TensorSquares>> squares;
+  for (const TensorItem& item : items) {
+    squares.push_back(PassOf(item.pass)->EndTensors());
   }
   return squares;
 }
@@ -313,6 +363,14 @@ absl::StatusOr<std::vector<double>> CudaPassGroup::RunOn(
 absl::StatusOr<double> CudaPass::SumOfSquares(const TreeSum& sum) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<double> squares,
                              CudaPassGroup::SumOn(gpu_.get(), {{this, &sum}}));
+  return squares[0];
+}
+
+absl::StatusOr<std::vector<TensorSquares>> CudaPass::SumTensorSquares(
+    const TensorArguments& arguments) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const auto squares,
+      CudaPassGroup::SumTensorsOn(gpu_.get(), {{this, arguments}}));
   return squares[0];
 }
 
@@ -386,6 +444,9 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
   for (const int chunk : plan.chunks) {
     memory.weights += layout.ChunkSize(chunk);
     memory.rows += RowElements(layout, chunk);
+    if (plan.optimizer->has_trust_ratios()) {
+      memory.rows += PassTensors::Elements(layout, chunk);
+    }
   }
   memory.state = memory.weights * plan.optimizer->slots();
   memory.sums = keeps_sums ? memory.weights : 0;

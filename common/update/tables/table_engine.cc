@@ -108,10 +108,7 @@ absl::Status TableEngine::AddContribution(NodeSum sum) {
   if (options_.check != nullptr) {
     TRIBUTARY_RETURN_IF_ERROR(options_.check(sum));
   }
-  if (sum.learning_rate.has_value()) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        options_.rates->Add(sum.step, *sum.learning_rate));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(options_.rates->Add(sum.step, sum.learning_rate));
   absl::MutexLock lock(&mu_);
   TRIBUTARY_RETURN_IF_ERROR(queue_->Add(version_, std::move(sum)));
   Advance();

@@ -266,7 +266,8 @@ class Planner {
   }
 
   double Step(const ComputeProfile& profile, ExchangeTimes times) const {
-    if (job_.clip_norm() > 0 && !traits_.whole_batches) {
+    if ((job_.clip_norm() > 0 && !traits_.whole_batches) ||
+        traits_.updates_await_trust_ratios) {
       times.update_waits_for_all = true;
     }
     return StepSeconds(profile, inputs_.chunk_elements, times);

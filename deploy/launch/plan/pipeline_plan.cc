@@ -153,7 +153,9 @@ class PipelinePlanner {
       }
     }
     const PipelineTimeline timeline = SimulatePipeline(step);
-    times.update_waits_for_all = exchange_.job.clip_norm() > 0;
+    times.update_waits_for_all =
+        exchange_.job.clip_norm() > 0 ||
+        ResolveExchange(exchange_.job).updates_await_trust_ratios;
     row->pass_seconds = times.pass / steps_;
     row->pipeline_seconds = timeline.seconds;
     row->bubble = timeline.bubble;

@@ -6,10 +6,13 @@
 
 #include "absl/strings/str_join.h"
 #include "common/job/job.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Returns the names of the properties that are true of a job with this exchange
 // and these other fields.
@@ -31,6 +34,7 @@ std::string TraitsOf(const std::string& exchange,
       {traits.one_version_per_round, "one_version_per_round"},
       {traits.local_sgd, "local_sgd"},
       {traits.updates_await_norm, "updates_await_norm"},
+      {traits.updates_await_trust_ratios, "updates_await_trust_ratios"},
       {traits.contributions_await_norm, "contributions_await_norm"},
       {traits.contributions_answered, "contributions_answered"},
   };
@@ -87,6 +91,17 @@ TEST(ExchangeTraitsTest, ClippingAndSkippingAwaitTheNorm) {
   // Local SGD clips its inner steps, but skips whole rounds.
   EXPECT_EQ(awaits(InMode("local_steps {}"), "clip_norm=1"), "nothing");
   EXPECT_EQ(awaits(InMode("local_steps {}"), "on_nonfinite=SKIP"), "updates");
+}
+
+TEST(ExchangeTraitsTest, LambAwaitsTrustRatiosAndTheNorm) {
+  const std::string lamb = "optimizer.lamb={learning_rate: 0.1}";
+  for (const std::string& exchange :
+       {InMode(""), InMode("stale_synchronous {}"),
+        std::string("all_reduce {}")}) {
+    EXPECT_THAT(TraitsOf(exchange, {lamb}),
+                HasSubstr("updates_await_norm updates_await_trust_ratios"))
+        << exchange;
+  }
 }
 
 TEST(ExchangeTraitsTest, ReplicasHoldUpdatesBackAndAreKeptByServers) {

@@ -264,6 +264,35 @@ TEST(ValidateJobTest, NamesTheFieldOfTheSchedule) {
             "learning_rate: 0.1}}"});
 }
 
+TEST(ValidateJobTest, NamesTheFieldOfAPlateau) {
+  const std::string valid =
+      "evaluation.every_steps=10; schedule={decay: PLATEAU decay_factor: 0.5}";
+  ExpectAccepted(Mlp, {valid, valid + "; schedule.warmup_steps=5",
+                       valid + "; exchange={all_reduce {}}",
+                       valid + "; schedule.patience=0; schedule.cooldown=2; "
+                               "schedule.threshold=0",
+                       valid + "; schedule.metric=EVALUATION_ACCURACY"});
+  ExpectRefused({
+      {Mlp, valid + "; evaluation.every_steps=0", "schedule.metric: "},
+      {Mlp, valid + "; schedule.metric=EVALUATION_AUC", "schedule.metric: "},
+      {Mlp, valid + "; schedule.decay_factor=1", "schedule.decay_factor: 1 "},
+      {Mlp, valid + "; schedule.decay_factor=0", "schedule.decay_factor: 0 "},
+      {Mlp, valid + "; schedule.patience=-1", "schedule.patience: -1 "},
+      {Mlp, valid + "; schedule.cooldown=-1", "schedule.cooldown: -1 "},
+      {Mlp, valid + "; schedule.threshold=1", "schedule.threshold: 1 "},
+      {Mlp, valid + "; schedule.final_learning_rate=100",
+       "schedule.final_learning_rate: 100 "},
+      {Mlp, valid + "; schedule.power=2", "schedule.power: "},
+      {Mlp, "schedule={patience: 3}", "schedule.patience: has no effect "},
+      {Mlp, "schedule={threshold: 0.1}", "schedule.threshold: "},
+      {Mlp, "schedule={cooldown: 1}", "schedule.cooldown: "},
+      {Mlp, "schedule={metric: EVALUATION_LOSS}", "schedule.metric: "},
+      {Mlp, valid + "; " + Mode("local_steps={}"), "schedule.decay: "},
+      {Mlp, valid + "; " + Mode("asynchronous={}"), "schedule.decay: "},
+      {Mlp, valid + "; " + Mode("stale_synchronous={}"), "schedule.decay: "},
+  });
+}
+
 TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
   const std::string valid = "optimizer.program={}; exchange={all_reduce {}}";
   ExpectAccepted(External,
@@ -287,6 +316,26 @@ TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
        "optimizer.program.state_arrays: 17 "},
       {External, valid + "; optimizer.program.state_arrays=-1",
        "optimizer.program.state_arrays: -1 "},
+  });
+}
+
+TEST(ValidateJobTest, NamesTheFieldThatLambDoesNotWorkWith) {
+  const std::string valid = "optimizer.lamb={learning_rate: 0.01}";
+  ExpectAccepted(Mlp,
+                 {valid, valid + "; on_nonfinite=SKIP",
+                  valid + "; exchange={all_reduce {}}",
+                  valid + "; exchange={all_reduce {shard_optimizer: true}}",
+                  valid + "; " + Mode("stale_synchronous={}")});
+  ExpectRefused({
+      {Mlp, valid + "; clip_norm=1", "clip_norm: "},
+      {Mlp, valid + "; " + Mode("local_steps={}"), "optimizer.lamb: "},
+      {Mlp, valid + "; " + Mode("asynchronous={}"), "optimizer.lamb: "},
+      {Mlp, "optimizer.lamb={}", "optimizer.lamb.learning_rate: "},
+      {Mlp, valid + "; optimizer.lamb.beta1=1", "optimizer.lamb.beta1: "},
+      {Mlp, valid + "; optimizer.lamb.beta2=1", "optimizer.lamb.beta2: "},
+      {Mlp, valid + "; optimizer.lamb.epsilon=0", "optimizer.lamb.epsilon: "},
+      {Mlp, valid + "; optimizer.lamb.weight_decay=-1",
+       "optimizer.lamb.weight_decay: "},
   });
 }
 

@@ -27,7 +27,8 @@ constexpr const char* kRules[] = {
     "rmsprop {learning_rate: 0.01 weight_decay: 0.02}",
     "rmsprop {learning_rate: 0.01 momentum: 0.9}",
     "adadelta {learning_rate: 1 weight_decay: 0.02}",
-    "lion {learning_rate: 0.01 weight_decay: 0.1}"};
+    "lion {learning_rate: 0.01 weight_decay: 0.1}",
+    "lamb {learning_rate: 0.01 weight_decay: 0.1}"};
 
 std::unique_ptr<Optimizer> Make(const std::string& spec) {
   JobSpec job;

@@ -272,6 +272,7 @@ TEST(OptimizerTest, NamesTheRule) {
   EXPECT_EQ(OptimizerName(Spec(kAdamText)), "adam");
   EXPECT_EQ(OptimizerName(Spec(kAdamWText)), "adamw");
   EXPECT_EQ(OptimizerName(Spec(kLionText)), "lion");
+  EXPECT_EQ(OptimizerName(Spec("lamb {learning_rate: 0.1}")), "lamb");
   EXPECT_EQ(OptimizerName(OptimizerSpec()), "");
 }
 

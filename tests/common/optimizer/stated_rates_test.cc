@@ -42,5 +42,15 @@ TEST(StatedRatesTest, ForgetsOldSteps) {
   EXPECT_EQ(rates.Of(9000), 0.5);
 }
 
+TEST(StatedRatesTest, AMissingRateIsAnErrorIfRatesAreRequired) {
+  StatedRates rates;
+  EXPECT_EQ(rates.Add(3, std::nullopt), absl::OkStatus());
+  EXPECT_EQ(rates.Of(3), std::nullopt);
+  StatedRates required(/*required=*/true);
+  EXPECT_THAT(required.Add(3, std::nullopt),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(required.Add(3, 0.5), absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace tributary

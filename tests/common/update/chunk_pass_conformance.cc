@@ -68,7 +68,9 @@ const std::vector<std::string>& Optimizers() {
       "{rmsprop {learning_rate: 0.1} average_decay: 0.9}",
       "{rmsprop {learning_rate: 0.1 momentum: 0.9} average_decay: 0.9}",
       "{adadelta {learning_rate: 1} average_decay: 0.9}",
-      "{lion {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}"};
+      "{lion {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}",
+      "{lamb {learning_rate: 0.1 weight_decay: 0.01}}",
+      "{lamb {learning_rate: 0.1} average_decay: 0.9}"};
   return *optimizers;
 }
 

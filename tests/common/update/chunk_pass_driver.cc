@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "common/numerics/philox.h"
+#include "common/parameters/trust_ratios.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/aggregation/gradient_source.h"
 #include "common/update/chunk_weights.h"
@@ -65,8 +66,9 @@ class Driver {
     EXPECT_TRUE(SetField(&job_, absl::StrCat("optimizer=", c.optimizer)).ok());
     job_.mutable_exchange()->set_wire_dtype(c.dtype);
     job_.mutable_batch()->set_micro_batches(kDrivenLeaves);
-    job_.set_clip_norm(c.awaits_norm ? 1 : 0);
     optimizer_ = *Optimizer::Create(job_.optimizer());
+    awaits_norm_ = c.awaits_norm || optimizer_->has_trust_ratios();
+    job_.set_clip_norm(c.awaits_norm ? 1 : 0);
     for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
       weights_.push_back(std::make_unique<ChunkWeights>(
           &job_.exchange(), layout_.ChunkSize(chunk), &buffers_, &halves_));
@@ -91,9 +93,10 @@ class Driver {
         items.push_back({made_.passes[chunk].get(), &sums[chunk]});
       }
       std::vector<double> squares;
-      if (case_.awaits_norm) squares = group()->SumOfSquares(items).value();
+      if (awaits_norm_) squares = group()->SumOfSquares(items).value();
+      if (optimizer_->has_trust_ratios()) SumTensors(step, sums);
       const std::vector<double> found = Run(step, sums);
-      if (case_.awaits_norm) {
+      if (awaits_norm_) {
         EXPECT_EQ(found, squares);
       }
       trace_.squares.insert(trace_.squares.end(), found.begin(), found.end());
@@ -190,6 +193,32 @@ class Driver {
     return case_.together ? made_.group.get() : &one_by_one_;
   }
 
+  UpdateStep StepAt(int64_t step) const {
+    UpdateStep at;
+    at.gradient_scale = case_.gradient_scale;
+    at.statistics_scale = 0.025f;
+    at.learning_rate = 0.01;
+    at.number = step;
+    return at;
+  }
+
+  void SumTensors(int64_t step, const std::vector<TreeSum>& sums) {
+    std::vector<ChunkPassGroup::TensorItem> items;
+    for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
+      items.push_back(
+          {made_.passes[chunk].get(),
+           {&sums[chunk], StepAt(step), weights_[chunk]->Newest()}});
+    }
+    const auto squares = group()->SumTensorSquares(items).value();
+    for (const std::vector<TensorSquares>& of_chunk : squares) {
+      for (const TensorSquares& part : of_chunk) {
+        trace_.squares.push_back(part.weights);
+        trace_.squares.push_back(part.direction);
+      }
+    }
+    trust_ratios_ = ratios_.Of(squares);
+  }
+
   struct PassRun {
     ChunkWeights::Next next;
     Snapshot::Chunk copy;
@@ -203,10 +232,10 @@ class Driver {
     run->copy.slots = Buffers();
     ChunkPass::Arguments& pass = run->arguments;
     pass.sum = &sum;
-    pass.step.gradient_scale = case_.gradient_scale;
-    pass.step.statistics_scale = 0.025f;
-    pass.step.learning_rate = 0.01;
-    pass.step.number = step;
+    pass.step = StepAt(step);
+    if (optimizer_->has_trust_ratios()) {
+      pass.trust_ratios = ratios_.RatiosIn(chunk, trust_ratios_);
+    }
     pass.next = &run->next;
     pass.skip = step == case_.skipped;
     pass.copy = &run->copy;
@@ -247,7 +276,10 @@ class Driver {
 
   const PassCase case_;
   const ArenaLayout layout_;
+  const TrustRatios ratios_{layout_};
   JobSpec job_;
+  bool awaits_norm_ = false;
+  std::vector<float> trust_ratios_;  // Of the newest step.
   std::unique_ptr<Optimizer> optimizer_;
   BufferPool buffers_{4112};
   BufferPool halves_{2056};

@@ -45,7 +45,8 @@ struct Trace {
   // Optimizer state tensors of each pass.
   std::vector<std::vector<float>> state;
   std::vector<std::string> payloads;  // Encoded weights, as streams send them.
-  // Sum of squares of each gradient.
+  // Sum of squares of each gradient, after those of all parameters with weight
+  // decay if the optimizer has trust ratios.
   std::vector<double> squares;
 };
 

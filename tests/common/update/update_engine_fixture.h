@@ -120,14 +120,19 @@ class UpdateEngineTest : public ::testing::Test {
     options.job.set_clip_norm(clip_norm);
     options.steps = steps;
     options.first_version = first_version;
+    Start(options, Layout());
+  }
+
+  // Creates the engine. `layout` has the chunks of Layout().
+  void Start(const UpdateEngine::Options& options, ArenaLayout layout) {
     pool_ = std::make_unique<ThreadPool>(2);
-    engine_ = *UpdateEngine::Create(options, Layout(), pool_.get(),
+    engine_ = *UpdateEngine::Create(options, std::move(layout), pool_.get(),
                                     [this](const StepSums& sums) {
                                       absl::MutexLock lock(&mu_);
                                       sums_.push_back(sums);
                                     });
     engine_->Subscribe(&recorder_, MemoryPlace::kHost);
-    if (first_version > 0) return;
+    if (options.first_version > 0) return;
     for (int chunk = 0; chunk < 3; ++chunk) {
       ASSERT_TRUE(engine_->AddInitial(chunk, Filled(chunk, 1)).ok());
     }

@@ -26,6 +26,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The payload of chunk 0 after two updates: 16384 elements, parameters, gaps
@@ -135,6 +136,22 @@ TEST_F(UpdateEngineTest, LocalStepsHaveTheRateOfTheSchedule) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("local_steps")));
 }
 
+TEST_F(UpdateEngineTest, NeedsTheRateOfAPlateau) {
+  UpdateEngine::Options options;
+  options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
+  options.job.mutable_optimizer()->mutable_sgd()->set_momentum(0);
+  options.job.mutable_schedule()->set_decay(ScheduleSpec::PLATEAU);
+  options.job.mutable_batch()->set_micro_batches(kLeaves);
+  options.steps = 3;
+  Start(options, Layout());
+  EXPECT_THAT(
+      Contribute(0, 0, kLeaves, 2),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("learning_rate")));
+  NodeSum sum = Sum(0, 0, kLeaves, 2);
+  sum.learning_rate = 0.25;
+  EXPECT_EQ(engine_->AddContribution(0, std::move(sum)), absl::OkStatus());
+}
+
 TEST_F(UpdateEngineTest, StepsWithTheMeanOfTheContributions) {
   Make();
   ContributeAll(0, 4);
@@ -172,11 +189,62 @@ TEST_F(UpdateEngineTest, WaitsForTheNormWhenItClips) {
   EXPECT_EQ(recorder_.versions()[0], std::vector<int64_t>{0});
   // A late repeat of a closed step changes nothing.
   EXPECT_TRUE(Contribute(0, 0, 1, 99).ok());
-  engine_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+  EXPECT_TRUE(engine_->SetGradientNorm(/*step=*/0, /*norm=*/4).ok());
   recorder_.Await(1, 3);
   EXPECT_NEAR(recorder_.At(0, 0), 1 - 0.5 * 2 / 4, 1e-6);
   // A norm of a step that is over changes nothing.
-  engine_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+  EXPECT_TRUE(engine_->SetGradientNorm(/*step=*/0, /*norm=*/4).ok());
+}
+
+TEST_F(UpdateEngineTest, RefusesTrustRatiosThatItsOptimizerDoesNotHave) {
+  Make(/*clip_norm=*/1);
+  EXPECT_THAT(
+      engine_->SetGradientNorm(/*step=*/0, /*norm=*/4, /*trust_ratios=*/{1}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected 0")));
+}
+
+TEST_F(UpdateEngineTest, UpdatesWithTheTrustRatiosOfTheOrder) {
+  ParameterTable table;
+  table.set_chunk_elements(kChunkElements);
+  for (const int size : {50, 16}) {
+    auto* const parameter = table.add_parameter();
+    parameter->set_name(absl::StrCat("p", size));
+    parameter->add_shape(size);
+    parameter->set_group(DECAY);
+  }
+  UpdateEngine::Options options;
+  options.job.mutable_optimizer()->mutable_lamb()->set_learning_rate(0.1);
+  options.job.mutable_batch()->set_micro_batches(kLeaves);
+  options.steps = 3;
+  Start(options, *ArenaLayout::Create(table));
+  ContributeAll(0, 4);
+  {
+    const auto summed = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return sums_.size() == 1;
+    };
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&summed));
+    // Parts of 32, 18 and 16 elements. Weights are 1; so is the direction of a
+    // first step, without weight decay.
+    EXPECT_THAT(sums_[0].weight_squares(), ElementsAre(32, 18, 16));
+    for (int part = 0; part < 3; ++part) {
+      EXPECT_NEAR(sums_[0].direction_squares(part),
+                  sums_[0].weight_squares(part), 1e-3);
+    }
+  }
+  for (const std::vector<float>& wrong : std::vector<std::vector<float>>{
+           {}, {1}, {1, 1, 1}, {1, -1}, {1, std::nanf("")}, {INFINITY, 1}}) {
+    EXPECT_THAT(
+        engine_->SetGradientNorm(/*step=*/0, /*norm=*/4, wrong),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("trust ratio")));
+  }
+  EXPECT_EQ(recorder_.versions()[0], std::vector<int64_t>{0});
+  EXPECT_EQ(engine_->SetGradientNorm(/*step=*/0, /*norm=*/4, {0.5f, 2}),
+            absl::OkStatus());
+  recorder_.Await(1, 3);
+  EXPECT_NEAR(recorder_.At(0, 0), 1 - 0.1 * 0.5, 1e-6);
+  EXPECT_NEAR(recorder_.At(1, 0), 1 - 0.1 * 0.5, 1e-6);
+  EXPECT_NEAR(recorder_.At(2, 0), 1 - 0.1 * 2, 1e-6);
 }
 
 TEST_F(UpdateEngineTest, AnyOrderAndRepeatsGiveTheSameBits) {

@@ -94,6 +94,31 @@ TEST_F(CoordinatorEvaluationTest, StopsWithTheEvaluatedVersion) {
             "(stop_when.patience); its best is 3");
 }
 
+TEST_F(CoordinatorEvaluationTest, TellsWorkersTheRateFactorOfAPlateau) {
+  ScheduleSpec* const schedule = options_.job.mutable_schedule();
+  schedule->set_decay(ScheduleSpec::PLATEAU);
+  schedule->set_decay_factor(0.5);
+  schedule->set_patience(0);
+  Begin();
+  std::vector<double> factors;
+  for (const int64_t version : {2, 4, 6}) {
+    Steps(version - 2, version);
+    Evaluate(version, version == 6 ? 1 : 3);
+    ASSERT_TRUE(worker_.orders.back().has_evaluated());
+    factors.push_back(worker_.orders.back().evaluated().rate_factor());
+  }
+  EXPECT_THAT(factors, ElementsAre(1, 0.5, 0.5));
+  FakeWorker late;
+  Enter(&late);
+  std::optional<Deal> deal;
+  for (const CoordinatorOrder& order : late.orders) {
+    if (order.has_deal()) deal = order.deal();
+  }
+  ASSERT_TRUE(deal.has_value());
+  EXPECT_EQ(deal->evaluated_version(), 6);
+  EXPECT_EQ(deal->rate_factor(), 0.5);
+}
+
 TEST_F(CoordinatorEvaluationTest, AnEarlyStopTakesTheLastCheckpointThere) {
   options_.job.mutable_stop_when()->set_target(3);
   Begin(/*checkpoint_every=*/3);

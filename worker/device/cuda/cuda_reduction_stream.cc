@@ -16,6 +16,7 @@
 #include "common/cuda/stream.h"
 #include "common/optimizer/cuda/chunk_rows.h"
 #include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/tensor_parts.h"
 #include "common/optimizer/cuda/update.h"
 #include "common/parameters/block_squares.h"
 #include "common/parameters/gradient_squares.h"
@@ -85,6 +86,11 @@ class CudaReductionStream final : public ReductionStream {
       state_offsets_[chunk] = state_elements_;
       state_elements_ += layout_.ChunkSize(chunk);
     }
+    if (!plan.has_trust_ratios) return;
+    for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
+      parts_.emplace_back(layout_, chunk);
+      part_blocks_ += parts_.back().blocks();
+    }
   }
   ~CudaReductionStream() override {
     absl::MutexLock lock(&mu_);
@@ -103,18 +109,25 @@ class CudaReductionStream final : public ReductionStream {
     TRIBUTARY_RETURN_IF_ERROR(ToStatus(
         cudaMallocHost(reinterpret_cast<void**>(&host_squares_), squares),
         "no pinned host memory"));
-    std::vector<ChunkRow> rows;
     for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
-      rows.resize(layout_.ChunkBegin(chunk) / kRowElements);
+      host_rows_.resize(layout_.ChunkBegin(chunk) / kRowElements);
       const std::vector<ChunkRow> next = RowsOf(layout_, chunk);
-      rows.insert(rows.end(), next.begin(), next.end());
+      host_rows_.insert(host_rows_.end(), next.begin(), next.end());
     }
-    const size_t bytes = rows.size() * sizeof(ChunkRow);
+    const size_t bytes = host_rows_.size() * sizeof(ChunkRow);
     TRIBUTARY_ASSIGN_OR_RETURN(rows_, AllocateMemory(stream, bytes));
-    stream.Enqueue("copying the chunks' rows", [&](cudaStream_t queue) {
-      return cudaMemcpyAsync(rows_.get(), rows.data(), bytes,
-                             cudaMemcpyHostToDevice, queue);
-    });
+    QueueRows(stream, host_rows_.data(), bytes, rows_.get());
+    if (!parts_.empty()) {
+      host_scaled_rows_ = host_rows_;
+      host_part_squares_.resize(part_blocks_);
+      TRIBUTARY_ASSIGN_OR_RETURN(scaled_rows_, AllocateMemory(stream, bytes));
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          part_squares_,
+          AllocateMemory(stream, part_blocks_ * sizeof(BlockSquares)));
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          direction_, AllocateMemory(stream, BytesOf(chunk_blocks_ *
+                                                     int64_t{kSquareBlock})));
+    }
     return stream.Wait();
   }
 
@@ -159,6 +172,9 @@ class CudaReductionStream final : public ReductionStream {
 
   absl::StatusOr<std::vector<double>> SumSquares(
       absl::Span<const GradientSum> gradients) override;
+  absl::StatusOr<std::vector<std::vector<TensorSquares>>> SumTensorSquares(
+      const OptimizerStep& direction,
+      absl::Span<const UpdateArrays> updates) override;
   void Update(const OptimizerStep& step,
               absl::Span<const UpdateArrays> updates) override;
   float* slot(int chunk, int slot) override {
@@ -183,10 +199,28 @@ class CudaReductionStream final : public ReductionStream {
     stream_->Activate();
     return *stream_;
   }
-  const ChunkRow* rows(int chunk) const {
-    return static_cast<const ChunkRow*>(rows_.get()) +
-           layout_.ChunkBegin(chunk) / kRowElements;
+  // Returns the chunk's place in an array of the rows of all chunks.
+  template <typename Row>
+  Row* Of(int chunk, Row* rows) const {
+    return rows + layout_.ChunkBegin(chunk) / kRowElements;
   }
+  const ChunkRow* rows(int chunk) const {
+    return Of(chunk, static_cast<const ChunkRow*>(rows_.get()));
+  }
+  static void QueueRows(Stream& stream, const ChunkRow* from, size_t bytes,
+                        void* to) {
+    stream.Enqueue("copying the chunks' rows", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue);
+    });
+  }
+  // Queues a copy of the chunk's rows, with learning rate factors that are
+  // multiplied by the trust ratios, and returns its place. Those of the step
+  // before are no longer used.
+  const ChunkRow* ScaledRows(Stream& stream, int chunk,
+                             absl::Span<const float> trust_ratios);
+  // Returns the pass of the update, whose slots are `slots`.
+  ChunkUpdatePass PassOf(const OptimizerStep& step, const UpdateArrays& update,
+                         std::vector<float*>* slots);
   void QueueCopy(const char* operation, const float* from, int64_t count,
                  cudaMemcpyKind kind, float* to) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -212,6 +246,16 @@ class CudaReductionStream final : public ReductionStream {
   Device::Memory state_{nullptr, nullptr};
   Device::Memory rows_{nullptr, nullptr};
   Device::Memory squares_{nullptr, nullptr};
+  // With trust ratios, also in the GPU's memory: the rows of the newest step,
+  // the sums of squares of all parts, and the direction of one chunk.
+  Device::Memory scaled_rows_{nullptr, nullptr};
+  Device::Memory part_squares_{nullptr, nullptr};
+  Device::Memory direction_{nullptr, nullptr};
+  std::vector<TensorParts> parts_;  // By chunk; empty without trust ratios.
+  int64_t part_blocks_ = 0;         // Of all chunks.
+  // Copies of rows_, scaled_rows_ and part_squares_.
+  std::vector<ChunkRow> host_rows_, host_scaled_rows_;
+  std::vector<BlockSquares> host_part_squares_;
   // A copy of squares_, in pinned memory.
   BlockSquares* host_squares_ = nullptr;
 };
@@ -251,6 +295,67 @@ absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
   return squares;
 }
 
+absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+CudaReductionStream::SumTensorSquares(const OptimizerStep& direction,
+                                      absl::Span<const UpdateArrays> updates) {
+  {
+    absl::MutexLock lock(&mu_);
+    Stream& stream = Current();
+    auto* sums = static_cast<BlockSquares*>(part_squares_.get());
+    for (const UpdateArrays& update : updates) {
+      std::vector<float*> slots;
+      ChunkUpdatePass pass = PassOf(direction, update, &slots);
+      pass.new_weights = static_cast<float*>(direction_.get());
+      pass.only_direction = true;
+      parts_[update.chunk].Sum(stream, pass, sums);
+      sums += parts_[update.chunk].blocks();
+    }
+    stream.Enqueue("copying from the GPU", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(host_part_squares_.data(), part_squares_.get(),
+                             part_blocks_ * sizeof(BlockSquares),
+                             cudaMemcpyDeviceToHost, queue);
+    });
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Wait());
+  std::vector<std::vector<TensorSquares>> squares;
+  const BlockSquares* sums = host_part_squares_.data();
+  for (const UpdateArrays& update : updates) {
+    squares.push_back(parts_[update.chunk].Totals(sums));
+    sums += parts_[update.chunk].blocks();
+  }
+  return squares;
+}
+
+const ChunkRow* CudaReductionStream::ScaledRows(
+    Stream& stream, int chunk, absl::Span<const float> trust_ratios) {
+  const auto count =
+      static_cast<size_t>(layout_.ChunkSize(chunk) / kRowElements);
+  ChunkRow* const rows = Of(chunk, host_scaled_rows_.data());
+  std::copy_n(Of(chunk, host_rows_.data()), count, rows);
+  parts_[chunk].Scale(trust_ratios, {rows, count});
+  ChunkRow* const to = Of(chunk, static_cast<ChunkRow*>(scaled_rows_.get()));
+  QueueRows(stream, rows, count * sizeof(ChunkRow), to);
+  return to;
+}
+
+ChunkUpdatePass CudaReductionStream::PassOf(const OptimizerStep& step,
+                                            const UpdateArrays& update,
+                                            std::vector<float*>* slots) {
+  for (int s = 0; s < slot_count_; ++s) slots->push_back(slot(update.chunk, s));
+  ChunkUpdatePass pass;
+  pass.elements = layout_.ChunkSize(update.chunk);
+  pass.rows = rows(update.chunk);
+  pass.sum = update.gradient_sum;
+  pass.weights = update.weights;
+  pass.new_weights = update.new_weights;
+  pass.slots = *slots;
+  pass.gradient_scale = step.gradient_scale;
+  pass.statistics_scale = step.statistics_scale;
+  pass.decayed = step.decayed;
+  pass.plain = step.plain;
+  return pass;
+}
+
 void CudaReductionStream::Update(const OptimizerStep& step,
                                  absl::Span<const UpdateArrays> updates) {
   absl::MutexLock lock(&mu_);
@@ -258,23 +363,12 @@ void CudaReductionStream::Update(const OptimizerStep& step,
   for (size_t begin = 0; begin < updates.size(); begin += kGroupChunks) {
     const auto group = updates.subspan(begin, kGroupChunks);
     std::vector<std::vector<float*>> slots(group.size());
-    std::vector<ChunkUpdatePass> passes(group.size());
+    std::vector<ChunkUpdatePass> passes;
     for (size_t i = 0; i < group.size(); ++i) {
-      const UpdateArrays& update = group[i];
-      for (int s = 0; s < slot_count_; ++s) {
-        slots[i].push_back(slot(update.chunk, s));
-      }
-      ChunkUpdatePass& pass = passes[i];
-      pass.elements = layout_.ChunkSize(update.chunk);
-      pass.rows = rows(update.chunk);
-      pass.sum = update.gradient_sum;
-      pass.weights = update.weights;
-      pass.new_weights = update.new_weights;
-      pass.slots = slots[i];
-      pass.gradient_scale = step.gradient_scale;
-      pass.statistics_scale = step.statistics_scale;
-      pass.decayed = step.decayed;
-      pass.plain = step.plain;
+      passes.push_back(PassOf(step, group[i], &slots[i]));
+      if (group[i].trust_ratios.empty()) continue;
+      passes.back().rows =
+          ScaledRows(stream, group[i].chunk, group[i].trust_ratios);
     }
     UpdateChunks(stream, passes);
   }

@@ -43,6 +43,31 @@ absl::StatusOr<ChunkRoutes> RoutesOf(const AllReduceExchange::Options& options,
       options.assignments, options.chunks);
 }
 
+// Returns the optimizer of a member that updates `chunks`, in the memory of
+// `device` if it is not null.
+absl::StatusOr<std::unique_ptr<MemberOptimizer>> MakeOptimizer(
+    const AllReduceExchange::Options& options, const ArenaLayout* layout,
+    const std::vector<int>& chunks, ReductionStream* device) {
+  if (options.job.optimizer().has_program() != (options.rule != nullptr)) {
+    return absl::InvalidArgumentError(
+        "a job has optimizer.program if and only if workers have a rule");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options.job.optimizer()));
+  std::unique_ptr<MemberOptimizer> made;
+  if (options.rule != nullptr) {
+    made = std::make_unique<ProgramOptimizer>(
+        options.job, options.steps, layout, std::move(optimizer), options.rule);
+  } else if (device != nullptr) {
+    made = std::make_unique<DeviceOptimizer>(options.job, options.steps, layout,
+                                             std::move(optimizer), device);
+  } else {
+    made = std::make_unique<HostOptimizer>(options.job, options.steps, layout,
+                                           std::move(optimizer), chunks);
+  }
+  return made;
+}
+
 // Returns the function that allocates buffers of `elements` floats for a pool.
 std::function<Buffer()> Allocator(int64_t elements, ReductionStream* device,
                                   const PinMemory& pin) {
@@ -105,29 +130,16 @@ absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
   plan.chunks = layout->ChunksOf(ShardsOptimizer(job) ? rank : 0,
                                  ShardsOptimizer(job) ? size : 1);
   plan.slots = optimizer->slots();
+  plan.has_trust_ratios = optimizer->has_trust_ratios();
   return plan;
 }
 
 absl::Status AllReduceExchange::Start() {
-  if (options_.job.optimizer().has_program() != (options_.rule != nullptr)) {
-    return absl::InvalidArgumentError(
-        "a job has optimizer.program if and only if workers have a rule");
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(options_.job.optimizer()));
-  if (options_.rule != nullptr) {
-    optimizer_ = std::make_unique<ProgramOptimizer>(
-        options_.job, options_.steps, layout_, std::move(optimizer),
-        options_.rule);
-  } else if (device_ != nullptr) {
-    optimizer_ =
-        std::make_unique<DeviceOptimizer>(options_.job, options_.steps, layout_,
-                                          std::move(optimizer), device_.get());
-  } else {
-    optimizer_ = std::make_unique<HostOptimizer>(
-        options_.job, options_.steps, layout_, std::move(optimizer),
-        ChunksToUpdate(options_.job, routes_, mesh_->rank()));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      optimizer_,
+      MakeOptimizer(options_, layout_,
+                    ChunksToUpdate(options_.job, routes_, mesh_->rank()),
+                    device_.get()));
   for (const Snapshot::Chunk& chunk : options_.first.chunks) {
     optimizer_->Restore(chunk);
   }

@@ -42,6 +42,33 @@ absl::StatusOr<std::optional<double>> CommonRate(
   return rates.Of(step);
 }
 
+// Adds up the losses of the nodes of a reduction tree.
+std::optional<double> SumOf(const std::map<int, LossSum>& losses, int leaves) {
+  ChunkAggregator sum(leaves, ExchangeSpec::FLOAT32);
+  for (const auto& [node, loss] : losses) {
+    NodeSum part;
+    part.node = node;
+    part.loss_sum = loss;
+    sum.Add(std::move(part));
+  }
+  return sum.Take().loss_sum().value();
+}
+
+// Returns the way of a chunk through the all-reduce, for the trace.
+ExchangeTrace::Route RouteOf(const ChunkRoutes& routes, int chunk, int rank) {
+  ExchangeTrace::Route route;
+  for (const int member : routes.ContributorsOf(chunk)) {
+    const std::vector<int>& nodes = routes.NodesOf(member);
+    route.nodes.insert(route.nodes.end(), nodes.begin(), nodes.end());
+  }
+  for (int member = 0; member < routes.size(); ++member) {
+    if (member != rank && routes.Reads(member, chunk)) {
+      route.receivers.push_back(member);
+    }
+  }
+  return route;
+}
+
 }  // namespace
 
 absl::Status AllReduceStep::Run() {
@@ -76,19 +103,17 @@ absl::Status AllReduceStep::Work() {
 
 void AllReduceStep::ReceiveParts() {
   shares_.resize(size_);
-  square_sums_.resize(size_);
+  const auto receive = [this](auto... to) { return exchange_.Receive(to...); };
+  squares_.emplace(&routes_, number_, rank_, exchange_.gated_, receive);
+  if (const TrustRatios* const ratios = exchange_.optimizer_->trust_ratios()) {
+    tensors_.emplace(ratios, &routes_, number_, rank_, receive);
+  }
   for (int member = 0; member < size_; ++member) {
-    square_sums_[member].resize(routes_.OwnedBy(member).size());
     if (member == rank_) continue;
     if (routes_.IsSource(member, rank_)) {
       share_transfers_.push_back(exchange_.Receive(
           member, AllReduceTag(AllReduceKind::kShare, number_, 0, 0),
           &shares_[member], sizeof(shares_[member])));
-    }
-    if (rank_ == 0 || exchange_.gated_) {
-      square_sum_transfers_.push_back(exchange_.Receive(
-          member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
-          square_sums_[member].data(), BytesOfSquareSums(member)));
     }
     for (const int node : routes_.NodesOf(member)) {
       if (rank_ == 0 && routes_.Contributes(member, /*chunk=*/0)) {
@@ -227,12 +252,15 @@ absl::Status AllReduceStep::Update(
     updates.push_back({chunk, gradient, Weights(chunk), to});
   }
   TRIBUTARY_RETURN_IF_ERROR(exchange_.optimizer_->Update(
-      {number_, sample_count_, norm_, learning_rate_}, updates));
+      {number_, sample_count_, norm_, learning_rate_, trust_ratios_}, updates));
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
     if (routes_.OwnerOf(chunk) == rank_) {
-      Trace(chunk, begin);
+      if (exchange_.trace_ != nullptr) {
+        exchange_.trace_->Updated(number_, chunk,
+                                  RouteOf(routes_, chunk, rank_), begin);
+      }
       LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
       if (exchange_.sharded_) SendReduced(chunk, update.new_weights, updated);
       if (saves_) TRIBUTARY_RETURN_IF_ERROR(Save(chunk, update.new_weights));
@@ -240,21 +268,6 @@ absl::Status AllReduceStep::Update(
     TRIBUTARY_RETURN_IF_ERROR(EndWrite(chunk, updated));
   }
   return absl::OkStatus();
-}
-
-void AllReduceStep::Trace(int chunk, absl::Time begin) const {
-  if (exchange_.trace_ == nullptr) return;
-  ExchangeTrace::Route route;
-  for (const int member : routes_.ContributorsOf(chunk)) {
-    const std::vector<int>& nodes = routes_.NodesOf(member);
-    route.nodes.insert(route.nodes.end(), nodes.begin(), nodes.end());
-  }
-  for (int member = 0; member < size_; ++member) {
-    if (member != rank_ && routes_.Reads(member, chunk)) {
-      route.receivers.push_back(member);
-    }
-  }
-  exchange_.trace_->Updated(number_, chunk, route, begin);
 }
 
 absl::Status AllReduceStep::EndWrite(int chunk, std::shared_ptr<Event> ready) {
@@ -315,27 +328,31 @@ absl::Status AllReduceStep::Gather(int chunk) {
 absl::Status AllReduceStep::SendSquareSums() {
   TRIBUTARY_ASSIGN_OR_RETURN(const auto sums,
                              exchange_.optimizer_->EndSquareSums());
-  for (const auto& [chunk, sum] : sums) {
-    square_sums_[rank_][routes_.PlaceOf(chunk)] = sum;
-  }
-  for (int member = 0; member < (exchange_.gated_ ? size_ : 1); ++member) {
-    if (member == rank_) continue;
-    sends_.push_back(exchange_.Send(
-        member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
-        square_sums_[rank_].data(), BytesOfSquareSums(rank_)));
-  }
+  squares_->SendOwn(sums, [this](auto... message) {
+    sends_.push_back(exchange_.Send(message...));
+  });
   return absl::OkStatus();
 }
 
 absl::Status AllReduceStep::UpdateGated() {
   TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
-  TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(AwaitShares());
-  double squares = 0;
-  for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
-    squares += SquareSumOf(chunk).value;
+  if (tensors_.has_value()) {
+    std::vector<MemberOptimizer::WeightsUpdate> own;
+    for (const auto& [chunk, gradient] : reduced_) {
+      if (routes_.OwnerOf(chunk) != rank_) continue;
+      own.push_back({chunk, &gradient, Weights(chunk)});
+    }
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const auto squares,
+        exchange_.optimizer_->SumTensorSquares({number_, sample_count_}, own));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        trust_ratios_, tensors_->Exchange(squares, [this](auto... message) {
+          sends_.push_back(exchange_.Send(message...));
+        }));
   }
-  norm_ = MeanGradientNorm(squares, sample_count_);
+  TRIBUTARY_RETURN_IF_ERROR(squares_->Await());
+  norm_ = MeanGradientNorm(squares_->Total(), sample_count_);
   // Ascending order: the next forward pass starts with the first layers.
   const size_t most = exchange_.optimizer_->chunks_per_update();
   std::vector<std::pair<int, const TreeSum*>> group;
@@ -357,9 +374,7 @@ absl::Status AllReduceStep::UpdateGated() {
 absl::Status AllReduceStep::Report() {
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   if (rank_ != 0) return absl::OkStatus();
-  if (!exchange_.gated_) {
-    TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
-  }
+  if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(squares_->Await());
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
   {
     absl::MutexLock lock(&exchange_.mu_);
@@ -370,23 +385,9 @@ absl::Status AllReduceStep::Report() {
   sums.set_step(number_);
   sums.set_weight(sample_count_);
   if (learning_rate_.has_value()) sums.set_learning_rate(*learning_rate_);
-  ChunkAggregator losses(exchange_.tree_leaves_, ExchangeSpec::FLOAT32);
-  for (const auto& [node, loss] : losses_) {
-    NodeSum part;
-    part.node = node;
-    part.loss_sum = loss;
-    losses.Add(std::move(part));
-  }
-  const std::optional<double> loss_sum = losses.Take().loss_sum().value();
+  const std::optional<double> loss_sum = SumOf(losses_, exchange_.tree_leaves_);
   if (loss_sum.has_value()) sums.set_loss_sum(*loss_sum);
-  for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
-    const SquareSum& squares = SquareSumOf(chunk);
-    sums.add_sum_of_squares(squares.value);
-    if (squares.nonfinite < 0) continue;
-    StepSums::Nonfinite* const nonfinite = sums.add_nonfinite();
-    nonfinite->set_chunk(chunk);
-    nonfinite->set_element(squares.nonfinite);
-  }
+  squares_->AddTo(&sums);
   if (exchange_.options_.on_sums) exchange_.options_.on_sums(sums);
   return absl::OkStatus();
 }

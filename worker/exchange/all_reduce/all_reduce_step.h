@@ -18,34 +18,13 @@
 #include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
+#include "worker/exchange/all_reduce/all_reduce_tag.h"
 #include "worker/exchange/all_reduce/chunk_routes.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
+#include "worker/exchange/all_reduce/square_sums.h"
+#include "worker/exchange/all_reduce/tensor_exchange.h"
 
 namespace tributary {
-
-// The kinds of messages between members. The comment of a kind states the
-// message's contents.
-enum class AllReduceKind : uint64_t {
-  // The gradient sum of one node of the reduction tree for one chunk, sent to
-  // the member that reduces the chunk.
-  kGradient,
-  // The gradient sum of a chunk over all members or, with shard_optimizer, the
-  // chunk's new weights.
-  kReduced,
-  kShare,  // A MemberShare.
-  kLoss,   // LossSum: loss of a node, sent to member 0.
-  // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
-  kSquareSums,
-};
-
-// Returns the tag of a message. The tag contains the step number modulo 4,
-// which is sufficient because only consecutive steps overlap.
-inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
-                             int node) {
-  return static_cast<uint64_t>(kind) << 56 |
-         static_cast<uint64_t>(step % 4) << 52 |
-         static_cast<uint64_t>(node) << 32 | static_cast<uint64_t>(chunk);
-}
 
 // Returns the result of `work`, or ResourceExhausted if it throws
 // std::bad_alloc.
@@ -75,7 +54,6 @@ class AllReduceStep {
   absl::Status Run();
 
  private:
-  using SquareSum = MemberOptimizer::SquareSum;
   using Transfer = AllReduceExchange::Transfer;
 
   // A gradient sum that this member receives for a chunk that it reduces.
@@ -115,8 +93,6 @@ class AllReduceStep {
   // requires that.
   absl::Status Update(
       const std::vector<std::pair<int, const TreeSum*>>& gradients);
-  // Traces the update of a chunk that this member reduces.
-  void Trace(int chunk, absl::Time begin) const;
   // Passes a copy of the chunk and its optimizer state to Options::save.
   absl::Status Save(int chunk, const float* weights);
   // Appends the chunk and the event `ready` to writes_, then calls EndWrites.
@@ -138,13 +114,6 @@ class AllReduceStep {
   // Returns true if another member sends this one the chunk.
   bool Gathers(int chunk) const {
     return routes_.OwnerOf(chunk) != rank_ && routes_.Reads(rank_, chunk);
-  }
-  int64_t BytesOfSquareSums(int member) const {
-    return static_cast<int64_t>(square_sums_[member].size() *
-                                sizeof(SquareSum));
-  }
-  const SquareSum& SquareSumOf(int chunk) const {
-    return square_sums_[routes_.OwnerOf(chunk)][routes_.PlaceOf(chunk)];
   }
   int64_t Count(int chunk) const { return exchange_.layout_->ChunkSize(chunk); }
   int64_t Bytes(int chunk) const {
@@ -173,10 +142,9 @@ class AllReduceStep {
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
   std::map<int, LossSum> losses_;
   std::vector<Transfer> loss_transfers_;
-  // Indexed by member: the sums of squares of the chunks that the member
-  // reduces, in ascending order of chunks.
-  std::vector<std::vector<SquareSum>> square_sums_;
-  std::vector<Transfer> square_sum_transfers_;
+  std::optional<SquareSums> squares_;      // Set by ReceiveParts.
+  std::optional<TensorExchange> tensors_;  // Nullopt without trust ratios.
+  std::vector<float> trust_ratios_;        // See MemberOptimizer::Step.
   double norm_ = 0;
   // Chunks whose new weights have not been passed to the trainer yet, in order,
   // each with the event that is reached when its weights are complete (null:

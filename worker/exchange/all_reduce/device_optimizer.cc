@@ -63,11 +63,24 @@ absl::Status DeviceOptimizer::Update(const Step& step,
   for (const WeightsUpdate& update : updates) {
     queued.push_back({update.chunk, Whole(*update.gradient), update.weights,
                       update.new_weights});
+    if (trust_ratios() == nullptr) continue;
+    queued.back().trust_ratios =
+        trust_ratios()->RatiosIn(update.chunk, step.trust_ratios);
   }
-  stream_.Update(optimizer_->At(recipe_.At(step.number, step.sample_count,
-                                           step.norm, step.learning_rate)),
-                 queued);
+  stream_.Update(optimizer_->At(At(step)), queued);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+DeviceOptimizer::SumTensorSquares(const Step& step,
+                                  absl::Span<const WeightsUpdate> updates) {
+  const OptimizerRule rule = *optimizer_->DirectionAt(step.number);
+  std::vector<ReductionStream::UpdateArrays> queued;
+  for (const WeightsUpdate& update : updates) {
+    queued.push_back({update.chunk, Whole(*update.gradient), update.weights});
+  }
+  return stream_.SumTensorSquares({rule, rule, At(step).gradient_scale},
+                                  queued);
 }
 
 absl::Status DeviceOptimizer::CopyState(const float* weights,

@@ -36,6 +36,8 @@ class DeviceOptimizer final : public MemberOptimizer {
     gradients_.push_back({chunk, Whole(gradient)});
   }
   absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override;
+  absl::StatusOr<std::vector<std::vector<TensorSquares>>> SumTensorSquares(
+      const Step& step, absl::Span<const WeightsUpdate> updates) override;
   // Chunks that are updated in one launch.
   size_t chunks_per_update() const override { return 16; }
   absl::Status Update(const Step& step,
@@ -46,6 +48,10 @@ class DeviceOptimizer final : public MemberOptimizer {
   void Restore(const Snapshot::Chunk& chunk) override;
 
  private:
+  UpdateStep At(const Step& step) const {
+    return recipe_.At(step.number, step.sample_count, step.norm,
+                      step.learning_rate);
+  }
   // Searches on the host: the result is part of a warning or an error.
   absl::StatusOr<int64_t> FindNonfinite(
       const ReductionStream::GradientSum& gradient);

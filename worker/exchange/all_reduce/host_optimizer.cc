@@ -64,6 +64,20 @@ HostOptimizer::EndSquareSums() {
   return std::exchange(square_sums_, {});
 }
 
+absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+HostOptimizer::SumTensorSquares(const Step& step,
+                                absl::Span<const WeightsUpdate> updates) {
+  std::vector<std::vector<TensorSquares>> squares;
+  for (const WeightsUpdate& update : updates) {
+    ChunkPass::TensorArguments pass;
+    pass.sum = update.gradient;
+    pass.step = At(step);
+    pass.weights = Borrowed(const_cast<float*>(update.weights));
+    squares.push_back(*passes_.at(update.chunk).SumTensorSquares(pass));
+  }
+  return squares;
+}
+
 absl::Status HostOptimizer::Update(const Step& step,
                                    absl::Span<const WeightsUpdate> updates) {
   for (const WeightsUpdate& update : updates) {
@@ -72,8 +86,11 @@ absl::Status HostOptimizer::Update(const Step& step,
     next.values = Borrowed(update.new_weights);
     ChunkPass::Arguments pass;
     pass.sum = update.gradient;
-    pass.step = recipe_.At(step.number, step.sample_count, step.norm,
-                           step.learning_rate);
+    pass.step = At(step);
+    if (trust_ratios() != nullptr) {
+      pass.trust_ratios =
+          trust_ratios()->RatiosIn(update.chunk, step.trust_ratios);
+    }
     pass.next = &next;
     pass.skip = recipe_.Skips(step.norm);
     const auto sum = square_sums_.find(update.chunk);

@@ -30,6 +30,8 @@ class HostOptimizer final : public MemberOptimizer {
   TreeSum AddUp(TreeSum parts, int64_t elements, bool whole) override;
   void BeginSquareSum(int chunk, const TreeSum& gradient) override;
   absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override;
+  absl::StatusOr<std::vector<std::vector<TensorSquares>>> SumTensorSquares(
+      const Step& step, absl::Span<const WeightsUpdate> updates) override;
   size_t chunks_per_update() const override { return 1; }
   absl::Status Update(const Step& step,
                       absl::Span<const WeightsUpdate> updates) override;
@@ -39,6 +41,10 @@ class HostOptimizer final : public MemberOptimizer {
   void Restore(const Snapshot::Chunk& chunk) override;
 
  private:
+  UpdateStep At(const Step& step) const {
+    return recipe_.At(step.number, step.sample_count, step.norm,
+                      step.learning_rate);
+  }
   SquareSum SumOf(int chunk, double squares, const TreeSum& gradient) const;
 
   const bool awaits_norm_;           // See ExchangeTraits::updates_await_norm.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +19,7 @@
 #include "common/optimizer/update_recipe.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
+#include "common/parameters/trust_ratios.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "proto/job.pb.h"
 #include "worker/device/copies.h"
@@ -67,6 +69,11 @@ class MemberOptimizer {
   // and returns them, indexed by chunk.
   virtual absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() = 0;
 
+  // Null if the optimizer has no trust ratios.
+  const TrustRatios* trust_ratios() const {
+    return trust_ratios_.has_value() ? &*trust_ratios_ : nullptr;
+  }
+
   // The values of a step that are the same for all chunks.
   struct Step {
     int64_t number = 0;        // Starts at 0.
@@ -76,6 +83,8 @@ class MemberOptimizer {
     double norm = 0;
     // The rate that the program has stated; absent: that of the job's schedule.
     std::optional<double> learning_rate = std::nullopt;
+    // Of all parameters; see TrustRatios::Of. Empty if the optimizer has none.
+    absl::Span<const float> trust_ratios;
   };
   // The gradient from which the next weights of a chunk are computed, and where
   // its weights are.
@@ -85,6 +94,15 @@ class MemberOptimizer {
     const float* weights = nullptr;  // Version Step::number.
     float* new_weights = nullptr;    // The next version.
   };
+  // For each update, returns the sums of squares from which trust ratios are
+  // computed, for each parameter with weight decay that has elements in the
+  // chunk (see TrustRatios). Does not use WeightsUpdate::new_weights. Called
+  // only if the optimizer has trust ratios.
+  virtual absl::StatusOr<std::vector<std::vector<TensorSquares>>>
+  SumTensorSquares(const Step& /*step*/,
+                   absl::Span<const WeightsUpdate> /*updates*/) {
+    return absl::UnimplementedError("this optimizer has no trust ratios");
+  }
   // Number of chunks that a call of Update should receive if updates wait for
   // the norm of the gradient.
   virtual size_t chunks_per_update() const = 0;
@@ -115,11 +133,16 @@ class MemberOptimizer {
                   std::unique_ptr<Optimizer> optimizer)
       : recipe_(job, steps, StatisticsRate(job)),
         layout_(*layout),
-        optimizer_(std::move(optimizer)) {}
+        optimizer_(std::move(optimizer)) {
+    if (optimizer_->has_trust_ratios()) trust_ratios_.emplace(layout_);
+  }
 
   const UpdateRecipe recipe_;
   const ArenaLayout& layout_;
   const std::unique_ptr<Optimizer> optimizer_;
+
+ private:
+  std::optional<TrustRatios> trust_ratios_;
 };
 
 }  // namespace tributary

@@ -61,7 +61,7 @@ void ExchangeConformanceTest::LosePeer() {
 
 // Every worker pushes its nodes from several threads.
 TEST_P(ExchangeConformanceTest, EveryVersionHasTheBitsOfOneProcess) {
-  for (const std::string optimizer : {"sgd", "adamw", "clip", "skip"}) {
+  for (const std::string optimizer : {"sgd", "adamw", "lamb", "clip", "skip"}) {
     SCOPED_TRACE(optimizer);
     ASSERT_NO_FATAL_FAILURE(Start(optimizer));
     ForEachWorker([&](ExchangeWorker* worker) {

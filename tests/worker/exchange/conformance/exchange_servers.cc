@@ -150,12 +150,30 @@ void ExchangeServers::OnSums(int shard, const StepSums& sums) {
   for (size_t i = 0; i < own.size(); ++i) {
     open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
   }
+  const TrustRatios ratios(layout_);
+  int part = 0;
+  for (const int chunk : own) {
+    if (sums.weight_squares_size() == 0) break;
+    for (int i = 0; i < ratios.PartsIn(chunk); ++i, ++part) {
+      open.tensors[chunk].push_back(
+          {sums.weight_squares(part), sums.direction_squares(part)});
+    }
+  }
   open.sample_count = sums.weight();
   if (static_cast<int>(open.squares.size()) < layout_.chunk_count()) return;
   double total = 0;
   for (const auto& [chunk, squares] : open.squares) total += squares;
   const double norm = std::sqrt(total) / static_cast<double>(open.sample_count);
-  for (const auto& engine : stores_) engine->SetGradientNorm(sums.step(), norm);
+  std::vector<float> trust_ratios;
+  if (!open.tensors.empty()) {
+    std::vector<std::vector<TensorSquares>> tensors(layout_.chunk_count());
+    for (const auto& [chunk, squares] : open.tensors) tensors[chunk] = squares;
+    trust_ratios = ratios.Of(tensors);
+  }
+  for (const auto& engine : stores_) {
+    EXPECT_EQ(engine->SetGradientNorm(sums.step(), norm, trust_ratios),
+              absl::OkStatus());
+  }
   open_.erase(sums.step());
 }
 

@@ -51,6 +51,8 @@ class ExchangeServers : public ExchangePeers {
  private:
   struct OpenStep {
     std::map<int, double> squares;  // By chunk.
+    // By chunk; empty without trust ratios.
+    std::map<int, std::vector<TensorSquares>> tensors;
     int64_t sample_count = 0;
   };
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/parameters/gradient_squares.h"
+#include "common/parameters/trust_ratios.h"
 
 namespace tributary {
 namespace {
@@ -39,7 +42,10 @@ JobSpec MakeJob(const std::string& optimizer) {
   job.mutable_batch()->set_global(32);
   job.mutable_batch()->set_micro_batches(ExchangeWorkload::kMicroBatches);
   job.mutable_schedule()->set_warmup_steps(3);
-  if (optimizer == "adamw") {
+  if (optimizer == "lamb") {
+    job.mutable_optimizer()->mutable_lamb()->set_learning_rate(0.05);
+    job.mutable_optimizer()->mutable_lamb()->set_weight_decay(0.1);
+  } else if (optimizer == "adamw") {
     job.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
     job.mutable_optimizer()->mutable_adamw()->set_weight_decay(0.1);
   } else {
@@ -68,6 +74,62 @@ double SumOfSquares(const ArenaLayout& layout, int chunk,
   GradientSquares squares(segments);
   squares.Add(&sum[layout.ChunkBegin(chunk)], nullptr, layout.ChunkSize(chunk));
   return squares.Total();
+}
+
+// Returns the learning rate factors, with trust ratios, of all segments of
+// `layout` by parameter: those of the first chunk, then those of the second.
+// Directions are computed for a whole arena, which a pass never does.
+std::vector<float> LambFactors(const ArenaLayout& layout,
+                               const Optimizer& optimizer,
+                               const UpdateStep& step,
+                               const std::vector<float>& sum,
+                               const std::vector<float>& weights,
+                               std::vector<std::vector<float>> slots) {
+  const OptimizerRule rule = *optimizer.DirectionAt(step.number);
+  std::vector<float> directions(weights.size());
+  std::vector<float*> state;
+  for (auto& slot : slots) state.push_back(slot.data());
+  UpdateArguments update;
+  update.gradient_sum = sum.data();
+  update.weights = weights.data();
+  update.new_weights = directions.data();
+  update.slots = absl::MakeSpan(state);
+  const std::vector<ChunkSegment> whole = {
+      {0, static_cast<int64_t>(weights.size()), DECAY}};
+  update.segments = whole;
+  OptimizerStep{rule, rule, step.gradient_scale}.Update(update);
+  // The sums of the parts, in order.
+  std::map<std::string, TensorSquares> of_parameters;
+  const auto for_each_segment = [&](const auto& visit) {
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      for (const ChunkSegment& segment :
+           layout.ChunkSegments(chunk, /*by_parameter=*/true)) {
+        const int64_t begin = layout.ChunkBegin(chunk) + segment.begin;
+        visit(segment, begin, layout.ParameterAt(begin).name);
+      }
+    }
+  };
+  const auto squares = [](const float* x, int64_t count) {
+    GradientSquares squares({});
+    squares.Add(x, nullptr, count);
+    return squares.Total();
+  };
+  for_each_segment(
+      [&](const ChunkSegment& segment, int64_t begin, const std::string& name) {
+        const int64_t count = segment.end - segment.begin;
+        of_parameters[name].weights += squares(&weights[begin], count);
+        of_parameters[name].direction += squares(&directions[begin], count);
+      });
+  std::vector<float> factors;
+  for_each_segment([&](const ChunkSegment& segment, int64_t,
+                       const std::string& name) {
+    const TensorSquares& of_parameter = of_parameters[name];
+    const auto ratio = static_cast<float>(std::sqrt(of_parameter.weights) /
+                                          std::sqrt(of_parameter.direction));
+    factors.push_back(segment.learning_rate_factor *
+                      (segment.group == DECAY ? ratio : 1));
+  });
+  return factors;
 }
 
 }  // namespace
@@ -152,10 +214,21 @@ ExchangeReference::ExchangeReference(const ExchangeWorkload& workload) {
     const int64_t samples = ExchangeWorkload::SampleCount();
     const double norm = std::sqrt(total) / static_cast<double>(samples);
     std::vector<float> next = weights;
+    const UpdateStep at = recipe.At(step, samples, norm);
+    std::vector<float> factors;
+    if (job.optimizer().has_lamb()) {
+      factors = LambFactors(layout, *optimizer, at, sum, weights, slots);
+    }
+    size_t next_factor = 0;
     for (int chunk = 0; chunk < layout.chunk_count() && !recipe.Skips(norm);
          ++chunk) {
       const int64_t begin = layout.ChunkBegin(chunk);
-      const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
+      std::vector<ChunkSegment> segments =
+          layout.ChunkSegments(chunk, /*by_parameter=*/!factors.empty());
+      for (ChunkSegment& segment : segments) {
+        if (factors.empty()) break;
+        segment.learning_rate_factor = factors[next_factor++];
+      }
       std::vector<float*> state;
       for (auto& slot : slots) state.push_back(&slot[begin]);
       UpdateArguments update;
@@ -164,7 +237,7 @@ ExchangeReference::ExchangeReference(const ExchangeWorkload& workload) {
       update.new_weights = &next[begin];
       update.slots = absl::MakeSpan(state);
       update.segments = segments;
-      optimizer->At(recipe.At(step, samples, norm)).Update(update);
+      optimizer->At(at).Update(update);
     }
     versions.push_back(std::move(next));
   }

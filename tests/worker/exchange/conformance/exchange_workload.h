@@ -23,8 +23,8 @@ struct ExchangeWorkload {
   static constexpr int64_t kSkippedStep = 2;
   static constexpr int64_t kNonfinite = 1024 + 6;
 
-  // `optimizer` is "sgd", "adamw", "clip" (SGD with clipping) or "skip" (SGD
-  // that skips nonfinite steps). The fields of `job.exchange` are not set.
+  // `optimizer` is "sgd", "adamw", "lamb", "clip" (SGD with clipping) or "skip"
+  // (SGD that skips nonfinite steps). The fields of `job.exchange` are not set.
   explicit ExchangeWorkload(const std::string& optimizer);
 
   // Divides the micro-batches evenly among the workers.
