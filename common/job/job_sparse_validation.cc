@@ -280,7 +280,6 @@ absl::Status ValidateSparseExchange(const JobSpec& job) {
       {"parallel.pipeline", job.parallel().has_pipeline()},
       {"parallel.sharded_weights", job.parallel().sharded_weights()},
       {"exchange.compression", job.exchange().has_compression()},
-      {"recovery.journal", job.recovery().journal()},
   };
   for (const auto& unsupported : unsupported_fields) {
     if (!unsupported.set) continue;

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/sparse/row_layout.h"
+
 namespace tributary {
 
 // The rows of a bucket, all of them or those that have changed, as checkpoints
-// contain them.
+// contain them; or rows of any buckets of a table, with `bucket` unused.
 struct BucketRows {
   // A key without a row that waits for admission; see AdmissionSpec.
   struct Candidate {
@@ -26,6 +28,10 @@ struct BucketRows {
   std::vector<uint64_t> removed;
 };
 
+// Adds a row.
+void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to);
+// Returns the keys of all lists, ascending.
+std::vector<uint64_t> KeysOf(const BucketRows& rows);
 // Sorts each list by the keys, and removes duplicates, which must be equal.
 // `row_floats` is dim + state.
 void SortRows(int64_t row_floats, BucketRows* rows);

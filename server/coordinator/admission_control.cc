@@ -172,6 +172,7 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
   if (attempt_.options.on_begin) attempt_.options.on_begin(*beginning);
   training_.Prepare(std::move(layout), ready, *beginning);
   from_memory_ = !beginning->holders.empty();
+  stored_ = beginning->stored;
   if (beginning->resumes() || attempt_.mode->workers_load_state()) {
     SetInitialized();
   }
@@ -365,8 +366,9 @@ void AdmissionControl::OnConfigured(int shard) {
   ServerRoster& servers = attempt_.servers;
   servers.SetConfigured(shard);
   if (attempt_.keeps_replicas() && servers.all_configured()) {
-    servers.SendEach([&servers](int other) {
-      return ReplicateOrder(servers.servers(), other);
+    servers.SendEach([this, &servers](int other) {
+      return ReplicateOrder(servers.servers(), other,
+                            !stored_.empty() && stored_[other]);
     });
   }
   OpenWaiting();

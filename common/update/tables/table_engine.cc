@@ -18,8 +18,7 @@ namespace tributary {
 namespace {
 
 // Adds up the rows of a step in the order of the reduction tree.
-TableGradients Total(const TreeSum& sum,
-                     const std::vector<std::unique_ptr<SparseTable>>& tables) {
+TableGradients Total(const TreeSum& sum, const ServerTables& tables) {
   std::vector<TableGradients> stack;
   for (const auto& source : sum.steps()) {
     if (source != nullptr) {
@@ -35,6 +34,26 @@ TableGradients Total(const TreeSum& sum,
     }
   }
   return std::move(stack.back());
+}
+
+// Returns where a row of `table`, whose rows have `dim` values, got a value
+// that is not finite.
+StepSums::NonfiniteRow FindNonfinite(const TreeSum& sum, int table, int dim,
+                                     uint64_t key) {
+  StepSums::NonfiniteRow found;
+  found.set_table(table);
+  found.set_key(key);
+  found.set_contributor(sum.FindContributor([&](const GradientSource& source) {
+    const RowGradients& rows =
+        *static_cast<const RowSource&>(source).tables()[table];
+    const auto place =
+        std::lower_bound(rows.keys.begin(), rows.keys.end(), key);
+    if (place == rows.keys.end() || *place != key) return false;
+    const double square = SumOfSquares(
+        rows.values.get() + (place - rows.keys.begin()) * dim, dim);
+    return !std::isfinite(square);
+  }));
+  return found;
 }
 
 // A worker may contribute to step s as soon as each server has version s -
@@ -58,19 +77,10 @@ double RateFactor(const JobSpec& job, double learning_rate) {
 
 absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
     Options options, Executor* pool) {
-  const JobSpec& job = options.job;
-  std::vector<std::unique_ptr<SparseTable>> tables;
-  for (const SparseTableSpec& spec : job.sparse().table()) {
-    SparseTable::Options table;
-    table.spec = spec;
-    table.seed = job.seed();
-    table.shard = options.shard;
-    table.servers = options.servers;
-    table.version = options.first_version;
-    table.versions = 2 * job.sparse().fixed_lag() + 2;
-    TRIBUTARY_ASSIGN_OR_RETURN(tables.emplace_back(),
-                               SparseTable::Create(table));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ServerTables tables,
+      MakeServerTables(options.job, options.shard, options.servers,
+                       options.first_version));
   options.on_failure = [on_failure = std::move(options.on_failure),
                         failed = std::make_shared<absl::once_flag>()](
                            const absl::Status& status) {
@@ -80,8 +90,7 @@ absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
       new TableEngine(std::move(options), pool, std::move(tables)));
 }
 
-TableEngine::TableEngine(Options options, Executor* pool,
-                         std::vector<std::unique_ptr<SparseTable>> tables)
+TableEngine::TableEngine(Options options, Executor* pool, ServerTables tables)
     : options_(std::move(options)),
       pool_(pool),
       recipe_(options_.job, options_.steps, /*statistics_rate=*/0),
@@ -124,7 +133,7 @@ void TableEngine::DropFrom(int64_t incarnation) {
 
 void TableEngine::AddListener(int64_t id, Listener listener) {
   absl::MutexLock lock(&mu_);
-  listener(state_ == State::kCollecting ? version_ : version_ + 1);
+  listener(Announced());
   listeners_[id] = std::move(listener);
 }
 
@@ -138,6 +147,12 @@ int64_t TableEngine::version() const {
   return version_;
 }
 
+int64_t TableEngine::Announced() const {
+  // Without replicas, a step is complete when its contributions are.
+  return state_ == State::kCollecting || replicate_ != nullptr ? version_
+                                                               : version_ + 1;
+}
+
 void TableEngine::Advance() {
   if (state_ != State::kCollecting) return;
   ContributionQueue::Decision decision = queue_->Next(version_);
@@ -145,7 +160,9 @@ void TableEngine::Advance() {
   if (update == nullptr) return;
   step_ = std::move(*update);
   state_ = State::kSumming;
-  for (const auto& [id, listener] : listeners_) listener(version_ + 1);
+  if (replicate_ == nullptr) {
+    for (const auto& [id, listener] : listeners_) listener(Announced());
+  }
   pool_->Run([this] { Sum(); });
 }
 
@@ -174,8 +191,8 @@ StepSums TableEngine::SumsOf(const TableGradients& total) const {
           SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
       squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
       if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
-        *sums.mutable_nonfinite_row() =
-            FindNonfinite(static_cast<int>(number), key);
+        *sums.mutable_nonfinite_row() = FindNonfinite(
+            step_.sum, static_cast<int>(number), table.dim(), key);
       }
     }
     for (const int bucket : table.buckets()) {
@@ -183,26 +200,6 @@ StepSums TableEngine::SumsOf(const TableGradients& total) const {
     }
   }
   return sums;
-}
-
-StepSums::NonfiniteRow TableEngine::FindNonfinite(int table,
-                                                  uint64_t key) const {
-  StepSums::NonfiniteRow found;
-  found.set_table(table);
-  found.set_key(key);
-  found.set_contributor(
-      step_.sum.FindContributor([&](const GradientSource& source) {
-        const RowGradients& rows =
-            *static_cast<const RowSource&>(source).tables()[table];
-        const auto place =
-            std::lower_bound(rows.keys.begin(), rows.keys.end(), key);
-        if (place == rows.keys.end() || *place != key) return false;
-        const int dim = tables_[table]->dim();
-        const double square = SumOfSquares(
-            rows.values.get() + (place - rows.keys.begin()) * dim, dim);
-        return !std::isfinite(square);
-      }));
-  return found;
 }
 
 void TableEngine::SetGradientNorm(int64_t step, double norm) {
@@ -229,6 +226,30 @@ void TableEngine::Update(double norm) {
   }
   total_.clear();
   step_ = ChunkUpdate();
+  if (replicate_ == nullptr) {
+    Publish();
+  } else {
+    Replicate();
+  }
+}
+
+void TableEngine::Replicate() {
+  std::vector<BucketRows> changes;
+  for (const auto& table : tables_) {
+    absl::StatusOr<BucketRows> step = table->LastStep();
+    if (!step.ok()) return options_.on_failure(step.status());
+    changes.push_back(*std::move(step));
+  }
+  int64_t version = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    state_ = State::kReplicating;
+    version = version_ + 1;
+  }
+  replicate_(version, std::move(changes), [this] { Publish(); });
+}
+
+void TableEngine::Publish() {
   absl::MutexLock lock(&mu_);
   ++version_;
   const auto end = waiting_.upper_bound(version_);
@@ -246,6 +267,9 @@ void TableEngine::Update(double norm) {
     taken_version_ = -1;
   }
   state_ = State::kCollecting;
+  if (replicate_ != nullptr) {
+    for (const auto& [id, listener] : listeners_) listener(Announced());
+  }
   Advance();
 }
 
@@ -280,44 +304,6 @@ void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
   done(std::move(values));
 }
 
-void TableEngine::AddSizes(ProcessStatistics* statistics) const {
-  for (const auto& table : tables_) {
-    const SparseTable::Size size = table->size();
-    TableSize* const added = statistics->add_table();
-    added->set_name(table->spec().name());
-    added->set_rows(size.rows);
-    added->set_bytes(size.bytes);
-  }
-}
-
-void TableEngine::AddMetrics(MetricsPage* page) const {
-  page->BeginGauge("tributary_table_rows", "Rows of the table on this server.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().rows),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_disk_rows",
-                   "Those of the rows that are in a file on this server's "
-                   "disk.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().rows_on_disk),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_disk_bytes",
-                   "The size of this file, in bytes.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().disk_bytes),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_bytes",
-                   "Memory for the rows of the table on this server, and their "
-                   "index, in bytes.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().bytes),
-              {{"table", table->spec().name()}});
-  }
-}
-
 std::vector<SparseTable::Changes> TableEngine::TakeChangesNow() const {
   std::vector<SparseTable::Changes> tables;
   for (const auto& table : tables_) {
@@ -339,7 +325,8 @@ bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
   {
     absl::MutexLock lock(&mu_);
     if (version < version_ ||
-        (version == version_ && state_ == State::kUpdating)) {
+        (version == version_ &&
+         (state_ == State::kUpdating || state_ == State::kReplicating))) {
       return false;
     }
     if (version > version_) {

@@ -143,7 +143,6 @@ TEST(SparseJobTest, NamesWhatDoesNotWorkWithTables) {
       {DlrmWithTables, "parallel.sharded_weights=true",
        "parallel.sharded_weights: "},
       {DlrmWithTables, "parallel.pipeline={stages: 2}", "parallel.pipeline: "},
-      {DlrmWithTables, "recovery.journal=true", "recovery.journal: "},
       {DlrmWithTables, "model={mlp {}}", "sparse: model.mlp "},
       {DlrmWithTables,
        "data={idx {directory: 'd'}}; model={external {name: 'n'}}", "data: "},

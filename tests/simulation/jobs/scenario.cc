@@ -281,7 +281,7 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ScenarioConsistency(scenario.job);
-  if (scenario.servers > 1 && !has_tables &&
+  if (scenario.servers > 1 &&
       (mode.has_synchronous() || mode.has_local_steps()) &&
       replicas.Chance(0.3)) {
     scenario.job.mutable_recovery()->set_journal(true);

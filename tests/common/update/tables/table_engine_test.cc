@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -272,6 +273,67 @@ TEST_F(TableEngineTest, AnnouncesThatContributionsAreComplete) {
   engine->RemoveListener(7);
   ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
   EXPECT_EQ(complete.size(), 2u);
+}
+
+TEST_F(TableEngineTest, AStepCountsWhenItsChangesAreReplicated) {
+  JobSpec job = Job();
+  job.mutable_recovery()->set_journal(true);
+  const auto wanted = ReferenceVersions(job);
+  const auto engine = MakeEngine(job);
+  std::map<int64_t, std::vector<BucketRows>> sent;
+  std::function<void()> kept;
+  engine->SetReplicator([&](int64_t version, std::vector<BucketRows> changes,
+                            std::function<void()> done) {
+    sent[version] = std::move(changes);
+    kept = std::move(done);
+  });
+  std::vector<int64_t> complete;
+  engine->AddListener(7, [&](int64_t v) { complete.push_back(v); });
+  ASSERT_TRUE(Add(engine.get(), job, 0, 1).ok());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[1].size(), 2u);
+  EXPECT_FALSE(sent[1][0].keys.empty());
+  // Neither announced nor read, and a checkpoint comes too late.
+  EXPECT_EQ(complete, (std::vector<int64_t>{0}));
+  EXPECT_EQ(engine->version(), 0);
+  EXPECT_EQ(ReadAll(engine.get(), 1), std::vector<float>());
+  EXPECT_EQ(ReadAll(engine.get(), 0), wanted[0]);
+  EXPECT_FALSE(engine->TakeChanges(0, [](std::vector<SparseTable::Changes>) {
+    ADD_FAILURE() << "of a version that has passed";
+  }));
+  kept();
+  pool_.RunAll();
+  EXPECT_EQ(complete, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(engine->version(), 1);
+  EXPECT_EQ(ReadAll(engine.get(), 1), wanted[1]);
+  // The next step is not summed before.
+  ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
+  EXPECT_EQ(sums_.size(), 2u);
+  ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
+  EXPECT_EQ(sent.size(), 2u);
+  EXPECT_EQ(engine->version(), 1);
+}
+
+TEST_F(TableEngineTest, AnotherEngineContinuesWithTheTables) {
+  JobSpec job = Job();
+  job.mutable_recovery()->set_journal(true);
+  const auto wanted = ReferenceVersions(job);
+  ServerTables tables;
+  {
+    const auto engine = MakeEngine(job);
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(Add(engine.get(), job, step, 1).ok());
+    }
+    tables = engine->server_tables();
+  }
+  for (const auto& table : tables) ASSERT_TRUE(table->RollBack().ok());
+  const auto engine = MakeEngine(job, 0, 1, /*first_version=*/2);
+  engine->Adopt(tables);
+  EXPECT_EQ(ReadAll(engine.get(), 2), wanted[2]);
+  for (int step = 2; step < kSteps; ++step) {
+    ASSERT_TRUE(Add(engine.get(), job, step, 1).ok());
+  }
+  EXPECT_EQ(ReadAll(engine.get(), kSteps), wanted[kSteps]);
 }
 
 TEST_F(TableEngineTest, UpdatesWaitForTheNorm) {
