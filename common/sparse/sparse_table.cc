@@ -115,8 +115,8 @@ absl::Status SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
 absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
                                float* values) const {
   absl::ReaderMutexLock lock(&mu_);
-  const int64_t age = version_ - version;
-  if (age < 0 || age > static_cast<int64_t>(before_.size())) {
+  const int64_t age = version == kNewestRows ? 0 : version_ - version;
+  if (version_ < 0 || age < 0 || age > static_cast<int64_t>(before_.size())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "table '", spec().name(), "' is at version ", version_, " and has ",
         before_.size(), " versions before it, but not version ", version));

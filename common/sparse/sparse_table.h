@@ -20,6 +20,7 @@
 #include "common/sparse/row_gradients.h"
 #include "common/sparse/row_layout.h"
 #include "common/sparse/row_rule.h"
+#include "common/sparse/row_version.h"
 #include "common/sparse/rows_before.h"
 #include "common/sparse/table_buckets.h"
 #include "proto/job.pb.h"
@@ -84,8 +85,9 @@ class SparseTable {
   // RollBack.
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the values of the rows of `keys`, for which CheckKeys returns OK, to
-  // `values`, [keys, dim]. Returns FailedPrecondition if the table does not
-  // have this version (any more), and the errors of RowLog::Read.
+  // `values`, [keys, dim]. `version` may be kNewestRows. Returns
+  // FailedPrecondition if the table does not have this version (any more), and
+  // the errors of RowLog::Read.
   absl::Status Read(int64_t version, absl::Span<const uint64_t> keys,
                     float* values) const ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -108,6 +108,12 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   const std::string folder = MakeFolder(parent);
   const bool tables = fault.model == "tables";
   JobSpec job = tables ? TablesJob(fault) : TinyJob(fault.model, folder);
+  if (fault.asynchronous) {
+    job.mutable_exchange()
+        ->mutable_parameter_server()
+        ->mutable_consistency()
+        ->mutable_asynchronous();
+  }
   job.set_steps(kSteps);
   job.clear_epochs();
   job.set_seed(static_cast<uint64_t>(fault.seed));
@@ -152,7 +158,8 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
       running->Signal(victim, SIGTERM);
     }
   });
-  if (result.status.ok()) result.status = cluster.CheckLedger(kSteps);
+  if (result.status.ok())
+    result.status = cluster.CheckLedger(kSteps, !fault.asynchronous);
   // The windows of a text differ from epoch to epoch.
   if (result.status.ok() && !job.data().has_text() && !tables) {
     result.status =

@@ -28,10 +28,12 @@ struct FaultCase {
   // True to set recovery.journal and disable checkpoints.
   bool replicas = false;
   int servers = 2;
-  // With model "tables": SparseSpec.fixed_lag, and whether most rows are on a
-  // disk.
+  // With model "tables": SparseSpec.fixed_lag, whether most rows are on a disk,
+  // and whether the job is in consistency mode `asynchronous`, in which the
+  // ledger can be checked if no server fails.
   int fixed_lag = 0;
   bool disk = false;
+  bool asynchronous = false;
 };
 
 struct FaultResult {

@@ -96,6 +96,27 @@ INSTANTIATE_TEST_SUITE_P(All, TablesFaultTest,
                          testing::ValuesIn(AllFailpoints()),
                          [](const auto& info) { return info.param; });
 
+// The ledger shows that each step is applied once to each server's tables, as
+// to each chunk. The lease of a lost worker's step goes to another one, which
+// computes other gradients.
+class AsynchronousTablesTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(AsynchronousTablesTest, ACrashOfAWorkerAppliesEachStepOnce) {
+  FaultCase fault;
+  fault.program = kFaultMatrixProgram;
+  fault.model = "tables";
+  fault.asynchronous = true;
+  fault.point = GetParam();
+  const FaultResult result = RunUntilItActs(fault, /*actions=*/1);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, 1);
+  EXPECT_EQ(result.rows_sha256.size(), 64u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, AsynchronousTablesTest,
+                         testing::Values("W4", "W6", "W7", "W8", "W9"),
+                         [](const auto& info) { return info.param; });
+
 using ErrorTest = FaultMatrixTest;
 
 // The process continues, in this attempt of the job or another.

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <variant>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/sum_of_squares.h"
 #include "common/sparse/key_hash.h"
 #include "common/text/counted.h"
+#include "common/update/consistency/asynchronous_policy.h"
 #include "common/update/consistency/ordered_policy.h"
 #include "common/update/tables/row_source.h"
 
@@ -58,13 +61,21 @@ StepSums::NonfiniteRow FindNonfinite(const TreeSum& sum, int table, int dim,
 
 // A worker may contribute to step s as soon as each server has version s -
 // fixed_lag.
-ConsistencyPolicy::Options PolicyOptions(const TableEngine::Options& options) {
+std::unique_ptr<ContributionQueue> NewQueue(
+    const TableEngine::Options& options) {
   ConsistencyPolicy::Options policy;
   policy.leaves = static_cast<int>(options.job.batch().micro_batches());
   policy.dtype = options.job.exchange().wire_dtype();
   policy.steps = options.steps;
   policy.first_step = options.first_version;
-  return policy;
+  if (options.whole_batches) {
+    // No step is refused: a worker that computes a step again, because a chunk
+    // has refused it, sends its rows twice, and they count once.
+    AsynchronousSpec spec;
+    spec.set_max_staleness(std::numeric_limits<int64_t>::max());
+    return AsynchronousPolicy(policy, spec).NewQueue();
+  }
+  return OrderedPolicy(policy, options.job.sparse().fixed_lag()).NewQueue();
 }
 
 // Returns what the job's schedule makes of a learning rate of 1.
@@ -95,9 +106,7 @@ TableEngine::TableEngine(Options options, Executor* pool, ServerTables tables)
       pool_(pool),
       recipe_(options_.job, options_.steps, /*statistics_rate=*/0),
       tables_(std::move(tables)),
-      queue_(OrderedPolicy(PolicyOptions(options_),
-                           options_.job.sparse().fixed_lag())
-                 .NewQueue()),
+      queue_(NewQueue(options_)),
       version_(options_.first_version) {}
 
 absl::Status TableEngine::CheckKeys(const TableKeys& keys) const {
@@ -121,6 +130,8 @@ absl::Status TableEngine::AddContribution(NodeSum sum) {
         options_.rates->Add(sum.step, *sum.learning_rate));
   }
   absl::MutexLock lock(&mu_);
+  // What asynchronous workers read need not be known: no step is refused.
+  sum.base_version = version_;
   TRIBUTARY_RETURN_IF_ERROR(queue_->Add(version_, std::move(sum)));
   Advance();
   return absl::OkStatus();
@@ -156,6 +167,10 @@ int64_t TableEngine::Announced() const {
 void TableEngine::Advance() {
   if (state_ != State::kCollecting) return;
   ContributionQueue::Decision decision = queue_->Next(version_);
+  // The outcome of a step that was applied already.
+  while (std::holds_alternative<ContributionOutcome>(decision)) {
+    decision = queue_->Next(version_);
+  }
   auto* const update = std::get_if<ChunkUpdate>(&decision);
   if (update == nullptr) return;
   step_ = std::move(*update);
@@ -224,6 +239,8 @@ void TableEngine::Update(double norm) {
               : tables_[table]->Apply(std::move(total_[table]), update);
     if (!status.ok()) return options_.on_failure(status);
   }
+  LedgerEntry(options_.attempt, options_.ledger_place, step_.step,
+              step_.sum.sample_count());
   total_.clear();
   step_ = ChunkUpdate();
   if (replicate_ == nullptr) {

@@ -49,6 +49,10 @@ namespace tributary {
 // updates of a step wait for the sums of all servers (the norm), so when one
 // server has version s + 1, every server and every copy has version s at least.
 //
+// In mode `asynchronous`, a contribution is the gradient of a whole batch, and
+// each step is applied when its contribution arrives, exactly once; the version
+// is the number of steps that were applied.
+//
 // Thread-safe. No method blocks, except that CheckKeys and AddContribution take
 // time for each key.
 class TableEngine {
@@ -61,6 +65,12 @@ class TableEngine {
     int64_t first_version = 0;
     // True if updates wait for SetGradientNorm.
     bool awaits_norm = false;
+    // True in mode `asynchronous`; see ExchangeTraits.
+    bool whole_batches = false;
+    // For the ledger of tests: the number of the attempt, and what stands for
+    // the tables of this server in place of a chunk.
+    int64_t attempt = 1;
+    int ledger_place = 0;
     // Returns the error of a contribution whose step, node or sample count is
     // wrong. If null, they are not checked.
     std::function<absl::Status(const NodeSum&)> check;
@@ -122,7 +132,8 @@ class TableEngine {
   void RemoveListener(int64_t id) ABSL_LOCKS_EXCLUDED(mu_);
 
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads rows of a version as soon as it exists, and calls `done` on the pool
+  // Reads rows of a version (or kNewestRows) as soon as it exists, and
+  // calls `done` on the pool
   // with their values: those of the first table, [keys, dim], then those of the
   // next. `keys` must be valid. `done` receives FailedPrecondition if the
   // version does not exist any more. Not called if the engine fails or is

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "common/sparse/key_hash.h"
+#include "common/sparse/row_version.h"
 #include "common/update/tables/row_source.h"
 #include "tests/support/executors.h"
 
@@ -105,13 +106,15 @@ class TableEngineTest : public testing::Test {
  protected:
   std::unique_ptr<TableEngine> MakeEngine(const JobSpec& job, int shard = 0,
                                           int servers = 1,
-                                          int64_t first_version = 0) {
+                                          int64_t first_version = 0,
+                                          bool whole_batches = false) {
     TableEngine::Options options;
     options.job = job;
     options.steps = kSteps;
     options.shard = shard;
     options.servers = servers;
     options.first_version = first_version;
+    options.whole_batches = whole_batches;
     options.awaits_norm = job.clip_norm() > 0;
     options.rates = &rates_;
     options.on_failure = [this](const absl::Status& status) {
@@ -312,6 +315,79 @@ TEST_F(TableEngineTest, AStepCountsWhenItsChangesAreReplicated) {
   ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
   EXPECT_EQ(sent.size(), 2u);
   EXPECT_EQ(engine->version(), 1);
+}
+
+// Gradients of whole numbers, which any order adds up to the same sum.
+TEST_F(TableEngineTest, AppliesEachWholeBatchOnceInAnyOrder) {
+  JobSpec job = Job();
+  for (SparseTableSpec& table : *job.mutable_sparse()->mutable_table()) {
+    table.mutable_sgd()->set_learning_rate(1);
+    table.mutable_sgd()->set_momentum(0);
+    table.set_uniform(0);
+  }
+  std::vector<float> wanted(12 * 5);
+  std::vector<TableGradients> batches;
+  for (int step = 0; step < kSteps; ++step) {
+    TableGradients& batch = batches.emplace_back();
+    std::mt19937_64 random(step);
+    float* place = wanted.data();
+    for (const SparseTableSpec& table : job.sparse().table()) {
+      auto rows = std::make_shared<RowGradients>();
+      rows->values = AllocateBuffer(12 * table.dim());
+      for (uint64_t key = 0; key < 12; ++key, place += table.dim()) {
+        if (random() % 2 == 0) continue;
+        for (int i = 0; i < table.dim(); ++i) {
+          const auto value = static_cast<float>(random() % 100);
+          rows->values.get()[rows->rows() * table.dim() + i] = value;
+          // The mean of a batch of 32.
+          place[i] -= value / (kLeaves * kSamples);
+        }
+        rows->keys.push_back(key);
+      }
+      batch.push_back(std::move(rows));
+    }
+  }
+  for (const int seed : {1, 2, 3}) {
+    sums_.clear();
+    const auto engine = MakeEngine(job, 0, 1, 0, /*whole_batches=*/true);
+    std::mt19937 random(seed);
+    std::vector<int> order;
+    for (int step = 0; step < kSteps; ++step) {
+      // Once or several times: of a worker that was lost after it had sent
+      // them, or that has computed the step again.
+      for (int i = 0; i <= static_cast<int>(random() % 3); ++i) {
+        order.push_back(step);
+      }
+    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int step : order) {
+      NodeSum sum;
+      sum.step = step;
+      sum.node = 1;
+      sum.sample_count = kLeaves * kSamples;
+      sum.contributor = 1 + random() % 3;
+      sum.gradient = std::make_shared<RowSource>(batches[step]);
+      const int64_t lost = sum.contributor;
+      ASSERT_TRUE(engine->AddContribution(std::move(sum)).ok());
+      // What is applied stays, and what is dropped comes again.
+      if (random() % 4 == 0) {
+        engine->DropFrom(lost);
+        NodeSum again;
+        again.step = step;
+        again.node = 1;
+        again.sample_count = kLeaves * kSamples;
+        again.contributor = 4;
+        again.gradient = std::make_shared<RowSource>(batches[step]);
+        ASSERT_TRUE(engine->AddContribution(std::move(again)).ok());
+      }
+      if (random() % 2 == 0) pool_.RunAll();
+    }
+    pool_.RunAll();
+    EXPECT_EQ(engine->version(), kSteps);
+    EXPECT_EQ(sums_.size(), static_cast<size_t>(kSteps));
+    EXPECT_EQ(ReadAll(engine.get(), kNewestRows), wanted) << seed;
+    EXPECT_EQ(ReadAll(engine.get(), kSteps), wanted) << seed;
+  }
 }
 
 TEST_F(TableEngineTest, AnotherEngineContinuesWithTheTables) {

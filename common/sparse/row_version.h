@@ -1,0 +1,21 @@
+// The versions of rows that workers read.
+#ifndef TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
+#define TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Stands for the newest version.
+inline constexpr int64_t kNewestRows = -1;
+
+// Returns the version of rows that a worker reads to compute `step`:
+// kNewestRows in mode `asynchronous`, and otherwise step - fixed_lag, but at
+// least 0. `job` is a result of ResolveJob with `sparse`.
+int64_t RowVersionOf(const JobSpec& job, int64_t step);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
