@@ -247,11 +247,24 @@ absl::Status ValidateParts(const JobSpec& job) {
                                : "parallel.sharded_weights";
   const ExchangeTraits traits = ResolveExchange(job);
   const bool stages = job.parallel().has_pipeline();
-  if (!traits.servers_update || !traits.one_version_per_round ||
-      (traits.local_sgd && !stages)) {
-    return Error(path, "needs exchange.parameter_server with consistency mode ",
-                 stages ? "synchronous or local_steps" : "synchronous",
+  if (!traits.one_version_per_round ||
+      (!stages && (!traits.servers_update || traits.local_sgd))) {
+    return Error(path,
+                 stages ? "needs exchange.all_reduce, or "
+                          "exchange.parameter_server with consistency mode "
+                          "synchronous or local_steps"
+                        : "needs exchange.parameter_server with consistency "
+                          "mode synchronous",
                  "; leave it out, or change exchange");
+  }
+  if (job.optimizer().has_program()) {
+    return Error(path,
+                 "does not work with optimizer.program, whose rule needs all "
+                 "parameters; leave one of the two out");
+  }
+  if (job.exchange().all_reduce().backend() == AllReduceSpec::NCCL) {
+    return Error("exchange.all_reduce.backend",
+                 "is NCCL, but parallel.pipeline computes on CPUs; use GLOO");
   }
   if (traits.local_sgd) TRIBUTARY_RETURN_IF_ERROR(ValidateLocalStages(job));
   if (job.model().has_synthetic()) {

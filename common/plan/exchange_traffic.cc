@@ -31,11 +31,22 @@ std::vector<HostTraffic> TrafficByHost(const StepMessages& load,
   double contributions = 0;
   for (const int count : load.contributions) contributions += count;
   const double workers = static_cast<double>(placement.worker_hosts.size());
+  const double computing = static_cast<double>(
+      load.contributions.size() -
+      std::count(load.contributions.begin(), load.contributions.end(), 0));
+  // The rows that each host's servers exchange with one worker.
+  std::vector<ChunkMessages> rows(hosts);
+  for (const int host : placement.server_hosts) {
+    rows[host].up += load.rows.up / servers;
+    rows[host].down += load.rows.down / servers;
+  }
   // First assumes that all bytes cross the network, then subtracts those that
   // stay on a host.
   for (int host = 0; host < hosts; ++host) {
-    traffic[host].up_in = contributions * owned[host].up;
-    traffic[host].down_out = workers * owned[host].down;
+    traffic[host].up_in =
+        contributions * owned[host].up + computing * rows[host].up;
+    traffic[host].down_out =
+        workers * owned[host].down + computing * rows[host].down;
   }
   for (size_t worker = 0; worker < placement.worker_hosts.size(); ++worker) {
     const int host = placement.worker_hosts[worker];
@@ -44,6 +55,11 @@ std::vector<HostTraffic> TrafficByHost(const StepMessages& load,
     traffic[host].up_in -= count * owned[host].up;
     traffic[host].down_in += whole.down - owned[host].down;
     traffic[host].down_out -= owned[host].down;
+    if (load.contributions[worker] == 0) continue;
+    traffic[host].up_out += load.rows.up - rows[host].up;
+    traffic[host].up_in -= rows[host].up;
+    traffic[host].down_in += load.rows.down - rows[host].down;
+    traffic[host].down_out -= rows[host].down;
   }
   return traffic;
 }

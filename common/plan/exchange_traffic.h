@@ -25,6 +25,9 @@ struct StepMessages {
   // indexed by worker; see ContributionsByWorker. A worker without
   // contributions still receives the weights.
   std::vector<int> contributions;
+  // Of the rows of tables, what each worker with contributions sends (requests
+  // and gradients) and receives. Every server has an equal part of it.
+  ChunkMessages rows;
 };
 
 // The host of each process. Hosts are numbered from 0.

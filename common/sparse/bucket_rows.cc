@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 namespace tributary {
@@ -44,26 +43,34 @@ std::vector<uint64_t> KeysOf(const BucketRows& rows) {
   return keys;
 }
 
-void SortRows(int64_t row_floats, BucketRows* rows) {
+void RowSorter::Sort(int64_t row_floats, BucketRows* rows) {
   if (!IsAscending(rows->keys)) {
-    std::vector<size_t> order(rows->keys.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [rows](size_t a, size_t b) {
-      return rows->keys[a] < rows->keys[b];
-    });
-    BucketRows sorted;
-    sorted.keys.reserve(order.size());
-    sorted.last_steps.reserve(order.size());
-    sorted.values.reserve(rows->values.size());
-    for (const size_t row : order) {
-      if (!sorted.keys.empty() && sorted.keys.back() == rows->keys[row]) {
-        continue;
+    const std::vector<KeyOrder::PlacedKey>& order = order_.Sort(rows->keys);
+    unsorted_.keys.swap(rows->keys);
+    unsorted_.last_steps.swap(rows->last_steps);
+    unsorted_.values.swap(rows->values);
+    rows->keys.clear();
+    rows->keys.reserve(order.size());
+    rows->last_steps.clear();
+    rows->last_steps.reserve(order.size());
+    rows->values.clear();
+    rows->values.reserve(unsorted_.values.size());
+    // Rows are at random places, so they are loaded ahead.
+    constexpr size_t kAhead = 16;
+    constexpr int64_t kLineFloats = 64 / sizeof(float);
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i + kAhead < order.size()) {
+        const size_t place = order[i + kAhead].place;
+        __builtin_prefetch(&unsorted_.last_steps[place]);
+        const float* const row = unsorted_.values.data() + place * row_floats;
+        for (int64_t at = 0; at < row_floats; at += kLineFloats) {
+          __builtin_prefetch(row + at);
+        }
+        __builtin_prefetch(row + row_floats - 1);
       }
-      AppendRowOf(*rows, row, row_floats, &sorted);
+      if (!rows->keys.empty() && rows->keys.back() == order[i].key) continue;
+      AppendRowOf(unsorted_, order[i].place, row_floats, rows);
     }
-    rows->keys = std::move(sorted.keys);
-    rows->last_steps = std::move(sorted.last_steps);
-    rows->values = std::move(sorted.values);
   }
   const auto same = [](const auto& a, const auto& b) { return a.key == b.key; };
   std::vector<BucketRows::Candidate>& candidates = rows->candidates;
@@ -73,6 +80,10 @@ void SortRows(int64_t row_floats, BucketRows* rows) {
   std::sort(rows->removed.begin(), rows->removed.end());
   rows->removed.erase(std::unique(rows->removed.begin(), rows->removed.end()),
                       rows->removed.end());
+}
+
+void SortRows(int64_t row_floats, BucketRows* rows) {
+  RowSorter().Sort(row_floats, rows);
 }
 
 void ApplyChanges(const BucketRows& changes, int64_t row_floats,

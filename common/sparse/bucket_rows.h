@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/sparse/key_order.h"
 #include "common/sparse/row_layout.h"
 
 namespace tributary {
@@ -32,8 +33,21 @@ struct BucketRows {
 void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to);
 // Returns the keys of all lists, ascending.
 std::vector<uint64_t> KeysOf(const BucketRows& rows);
-// Sorts each list by the keys, and removes duplicates, which must be equal.
-// `row_floats` is dim + state.
+
+// Sorts the rows of buckets, one after the other, with the same memory. Not
+// thread-safe.
+class RowSorter {
+ public:
+  // Sorts each list by the keys, and removes duplicates, which must be equal.
+  // `row_floats` is dim + state.
+  void Sort(int64_t row_floats, BucketRows* rows);
+
+ private:
+  KeyOrder order_;
+  BucketRows unsorted_;  // Memory of the bucket before.
+};
+
+// Sorts the rows of one bucket; see RowSorter.
 void SortRows(int64_t row_floats, BucketRows* rows);
 // Applies changes to the rows of a bucket. All lists are ascending.
 void ApplyChanges(const BucketRows& changes, int64_t row_floats,

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include "common/codec/row_codec.h"
+
 namespace tributary {
 
 RowDims RowDimsOf(const SparseSpec& sparse) {
@@ -17,7 +19,7 @@ RowDims RowDimsOf(const SparseSpec& sparse) {
 std::shared_ptr<const RowGradients> AddRows(
     const std::shared_ptr<const RowGradients>& left,
     const std::shared_ptr<const RowGradients>& right, int dim,
-    WireDtype dtype) {
+    Encoding encoding) {
   if (right->keys.empty()) return left;
   if (left->keys.empty()) return right;
   auto sum = std::make_shared<RowGradients>();
@@ -35,7 +37,7 @@ std::shared_ptr<const RowGradients> AddRows(
     const bool has_right =
         in_right < right->keys.size() && right->keys[in_right] == key;
     if (has_left && has_right) {
-      SumRounded(dtype, a, b, out, dim);
+      SumRow(encoding, a, b, out, dim);
     } else {
       std::copy_n(has_left ? a : b, dim, out);
     }

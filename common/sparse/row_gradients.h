@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/base/buffer_pool.h"
-#include "common/numerics/half.h"
 #include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace tributary {
 
@@ -32,12 +32,13 @@ using TableKeys = std::vector<std::vector<uint64_t>>;
 using TableGradients = std::vector<std::shared_ptr<const RowGradients>>;
 
 // Returns the sum of the gradients of two nodes of the reduction tree, for rows
-// of `dim` values: `left` + `right` for keys that both have, rounded to
-// `dtype`. The gradient of a key that one of them has is copied: zeros are not
-// added, which would turn -0 into 0.
+// of `dim` values: `left` + `right` for keys that both have, rounded as
+// `encoding` rounds (see RowEncoding). The gradient of a key that one of them
+// has is copied: zeros are not added, which would turn -0 into 0.
 std::shared_ptr<const RowGradients> AddRows(
     const std::shared_ptr<const RowGradients>& left,
-    const std::shared_ptr<const RowGradients>& right, int dim, WireDtype dtype);
+    const std::shared_ptr<const RowGradients>& right, int dim,
+    Encoding encoding);
 
 }  // namespace tributary
 

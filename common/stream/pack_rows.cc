@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/codec/encoding.h"
-#include "common/numerics/half.h"
-#include "common/stream/received_floats.h"
+#include "common/codec/row_codec.h"
+#include "common/stream/received_rows.h"
 #include "common/text/counted.h"
 
 namespace tributary {
@@ -20,26 +17,26 @@ namespace {
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 constexpr int64_t kKeyBytes = sizeof(uint64_t);
 
-OutgoingPayload Payload(std::string bytes) {
-  const auto owner = std::make_shared<const std::string>(std::move(bytes));
-  return {owner->data(), static_cast<int64_t>(owner->size()), owner};
-}
+// Memory for the payload of a message.
+class Bytes {
+ public:
+  explicit Bytes(int64_t bytes)
+      : bytes_(bytes),
+        buffer_(
+            AllocateBuffer(bytes / static_cast<int64_t>(sizeof(float)) + 1)) {}
 
-void AppendKeys(const uint64_t* keys, int64_t count, std::string* bytes) {
-  if (count == 0) return;
-  bytes->append(reinterpret_cast<const char*>(keys), count * kKeyBytes);
-}
+  char* data() const { return reinterpret_cast<char*>(buffer_.get()); }
+  OutgoingPayload Payload() const { return {data(), bytes_, buffer_}; }
 
-void AppendValues(const float* values, int64_t count, Encoding encoding,
-                  std::string* bytes) {
-  if (count == 0) return;
-  if (encoding == FLOAT32) {
-    bytes->append(reinterpret_cast<const char*>(values), count * sizeof(float));
-    return;
-  }
-  const size_t begin = bytes->size();
-  bytes->resize(begin + PayloadBytes(encoding, count));
-  EncodeHalf(DtypeOf(encoding), values, &(*bytes)[begin], count);
+ private:
+  const int64_t bytes_;
+  const Buffer buffer_;
+};
+
+// Copies keys to `to`, and returns where the next ones belong.
+char* CopyKeys(const uint64_t* keys, int64_t count, char* to) {
+  if (count > 0) std::memcpy(to, keys, count * kKeyBytes);
+  return to + count * kKeyBytes;
 }
 
 // Returns the number of keys, and checks that there are as many lists as
@@ -69,12 +66,17 @@ absl::Status WrongBytes(int64_t bytes, int64_t expected) {
 }  // namespace
 
 OutgoingPayload PackRequest(const TableKeys& keys, RowsRequest* request) {
-  std::string bytes;
+  int64_t count = 0;
   for (const std::vector<uint64_t>& table : keys) {
     request->add_keys(static_cast<int32_t>(table.size()));
-    AppendKeys(table.data(), static_cast<int64_t>(table.size()), &bytes);
+    count += static_cast<int64_t>(table.size());
   }
-  return Payload(std::move(bytes));
+  const Bytes bytes(count * kKeyBytes);
+  char* to = bytes.data();
+  for (const std::vector<uint64_t>& table : keys) {
+    to = CopyKeys(table.data(), static_cast<int64_t>(table.size()), to);
+  }
+  return bytes.Payload();
 }
 
 absl::StatusOr<TableKeys> ReadRequest(const RowsRequest& request,
@@ -102,27 +104,45 @@ void PackRows(int64_t request, const std::vector<int64_t>& keys,
   Rows rows;
   rows.set_request(request);
   rows.set_encoding(encoding);
-  const float* begin = values.get();
-  const float* end = begin;
+  // The rows that are not sent yet: [rows.first(), next), from `begin` on.
   int64_t next = 0;
+  const float* begin = values.get();
+  struct Segment {
+    int64_t rows;
+    int dim;
+  };
+  std::vector<Segment> segments;
+  int64_t used = 0;  // Their bytes.
   const auto flush = [&] {
     rows.set_rows(static_cast<int32_t>(next - rows.first()));
-    if (encoding == FLOAT32) {
-      send(rows, {begin, (end - begin) * static_cast<int64_t>(sizeof(float)),
-                  values});
-    } else {
-      std::string bytes;
-      AppendValues(begin, end - begin, encoding, &bytes);
-      send(rows, Payload(std::move(bytes)));
+    OutgoingPayload payload = {begin, used, values};
+    if (encoding != FLOAT32) {
+      const Bytes bytes(used);
+      char* to = bytes.data();
+      const float* from = begin;
+      for (const Segment& segment : segments) {
+        EncodeRows(encoding, from, segment.rows, segment.dim, to);
+        to += segment.rows * EncodedRowBytes(encoding, segment.dim);
+        from += segment.rows * segment.dim;
+      }
+      payload = bytes.Payload();
     }
+    send(rows, std::move(payload));
     rows.set_first(next);
-    begin = end;
+    for (const Segment& segment : segments) begin += segment.rows * segment.dim;
+    segments.clear();
+    used = 0;
   };
   for (size_t table = 0; table < keys.size(); ++table) {
-    for (int64_t row = 0; row < keys[table]; ++row) {
-      end += dims[table];
-      ++next;
-      if (PayloadBytes(encoding, end - begin) >= kPartBytes) flush();
+    const int64_t row_bytes = EncodedRowBytes(encoding, dims[table]);
+    for (int64_t row = 0; row < keys[table];) {
+      const int64_t count = std::min(
+          keys[table] - row, (kPartBytes - used + row_bytes - 1) / row_bytes);
+      segments.push_back({count, dims[table]});
+      used += count * row_bytes;
+      row += count;
+      next += count;
+      if (used >= kPartBytes) flush();
     }
   }
   if (next > rows.first() || next == 0) flush();
@@ -141,27 +161,36 @@ void PackContribution(
     // The rows of this part: all of the tables from `first`, up to a row of the
     // last one.
     part.clear_keys();
-    std::string keys, values;
+    int64_t keys = 0, used = 0;
     for (int table = 0; table < tables; ++table) {
-      const RowGradients& from = *rows[table];
       int64_t count = 0;
       if (table >= first) {
         const int64_t row_bytes =
-            kKeyBytes + PayloadBytes(encoding, dims[table]);
-        const auto used = static_cast<int64_t>(keys.size() + values.size());
+            kKeyBytes + EncodedRowBytes(encoding, dims[table]);
         const int64_t most = std::max<int64_t>((kPartBytes - used) / row_bytes,
                                                used == 0 ? 1 : 0);
-        count = std::min(most, from.rows() - sent[table]);
-        AppendKeys(from.keys.data() + sent[table], count, &keys);
-        AppendValues(from.values.get() + sent[table] * dims[table],
-                     count * dims[table], encoding, &values);
-        sent[table] += count;
+        count = std::min(most, rows[table]->rows() - sent[table]);
+        keys += count;
+        used += count * row_bytes;
       }
       part.add_keys(static_cast<int32_t>(count));
     }
+    const Bytes bytes(used);
+    char* to_keys = bytes.data();
+    char* to_rows = bytes.data() + keys * kKeyBytes;
+    for (int table = 0; table < tables; ++table) {
+      const int64_t count = part.keys(table);
+      if (count == 0) continue;
+      const RowGradients& from = *rows[table];
+      to_keys = CopyKeys(from.keys.data() + sent[table], count, to_keys);
+      EncodeRows(encoding, from.values.get() + sent[table] * dims[table], count,
+                 dims[table], to_rows);
+      to_rows += count * EncodedRowBytes(encoding, dims[table]);
+      sent[table] += count;
+    }
     while (first < tables && sent[first] == rows[first]->rows()) ++first;
     part.set_last(first == tables);
-    send(part, Payload(keys + values));
+    send(part, bytes.Payload());
     part.set_part(part.part() + 1);
   } while (first < tables);
 }
@@ -188,12 +217,24 @@ absl::StatusOr<TableGradients> ContributionParts::Add(
   for (Table& table : tables_) {
     auto rows = std::make_shared<RowGradients>();
     rows->keys = std::move(table.keys);
-    const auto values =
-        std::make_shared<std::vector<float>>(std::move(table.values));
-    rows->values = Buffer(values, values->data());
+    rows->values = Join(table.blocks);
     gradients.push_back(std::move(rows));
   }
+  tables_.clear();
   return gradients;
+}
+
+Buffer ContributionParts::Join(const std::vector<Block>& blocks) {
+  if (blocks.empty()) return nullptr;
+  if (blocks.size() == 1) return blocks[0].values;
+  int64_t elements = 0;
+  for (const Block& block : blocks) elements += block.elements;
+  const Buffer all = AllocateBuffer(elements);
+  float* to = all.get();
+  for (const Block& block : blocks) {
+    to = std::copy_n(block.values.get(), block.elements, to);
+  }
+  return all;
 }
 
 absl::Status ContributionParts::Append(const RowContribution& part,
@@ -205,31 +246,31 @@ absl::Status ContributionParts::Append(const RowContribution& part,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const int64_t count,
                              CountKeys(part.keys(), dims_.size()));
-  int64_t elements = 0;
-  for (size_t table = 0; table < dims_.size(); ++table) {
-    elements += int64_t{part.keys(static_cast<int>(table))} * dims_[table];
-  }
   const int64_t key_bytes = count * kKeyBytes;
-  const int64_t expected = key_bytes + PayloadBytes(encoding_, elements);
+  int64_t expected = key_bytes;
+  for (size_t table = 0; table < dims_.size(); ++table) {
+    expected += int64_t{part.keys(static_cast<int>(table))} *
+                EncodedRowBytes(encoding_, dims_[table]);
+  }
   if (payload.bytes() != expected) return WrongBytes(payload.bytes(), expected);
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const ReceivedFloats floats,
-      ReceivedFloats::Create(encoding_, payload.From(key_bytes), elements));
-  int64_t key = 0, element = 0;
+  ReceivedRows received(encoding_, &payload, key_bytes);
+  int64_t key = 0;
   for (size_t table = 0; table < dims_.size(); ++table) {
     const int64_t rows = part.keys(static_cast<int>(table));
+    if (rows == 0) continue;
     std::vector<uint64_t>& keys = tables_[table].keys;
-    std::vector<float>& values = tables_[table].values;
     keys.resize(keys.size() + rows);
     payload.Copy(key * kKeyBytes, rows * kKeyBytes,
                  keys.data() + keys.size() - rows);
-    const int64_t added = rows * dims_[table];
-    values.resize(values.size() + added);
-    if (added > 0) {
-      floats.Read(element, added, values.data() + values.size() - added);
-    }
     key += rows;
-    element += added;
+    const int64_t elements = rows * dims_[table];
+    Buffer values = AllocateBuffer(elements);
+    const absl::Status read = received.Read(rows, dims_[table], values.get());
+    if (!read.ok()) {
+      return absl::Status(read.code(),
+                          absl::StrCat("table ", table, ": ", read.message()));
+    }
+    tables_[table].blocks.push_back({std::move(values), elements});
   }
   return absl::OkStatus();
 }

@@ -53,10 +53,18 @@ class ContributionParts {
                                      const ReceivedPayload& payload);
 
  private:
+  // The rows of one table in one part.
+  struct Block {
+    Buffer values;
+    int64_t elements = 0;
+  };
   struct Table {
     std::vector<uint64_t> keys;
-    std::vector<float> values;
+    std::vector<Block> blocks;
   };
+
+  // Returns the values of all blocks.
+  static Buffer Join(const std::vector<Block>& blocks);
 
   absl::Status Append(const RowContribution& part,
                       const ReceivedPayload& payload);

@@ -19,7 +19,7 @@ using ReplicaReadStream = ClientStream<JournalMessage, ReadJournalRequest>;
 
 // Where a replica is written to.
 struct ReplicaTarget {
-  // Contains all chunks of the shard, to whose buffers it is written.
+  // Contains all chunks that are requested, to whose buffers it is written.
   Snapshot* snapshot = nullptr;
   // Empty tables of the shard at the version of the replica. No tables are read
   // if there are none here.

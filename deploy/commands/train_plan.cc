@@ -291,6 +291,19 @@ absl::StatusOr<std::vector<DeviceName>> ChooseInProcessDevices(
   return devices;
 }
 
+// Rejects a GPU for a job whose workers compute parts of the model.
+absl::Status CheckDevice(const JobLaunch& plan, const DeviceName& device) {
+  if (!ComputesInParts(plan.job) || !plan.worker_command.empty() ||
+      device.kind != DeviceName::Kind::kCuda) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      plan.job.parallel().has_pipeline() ? "parallel.pipeline"
+                                         : "parallel.sharded_weights",
+      " computes on CPUs only, and the workers would use ",
+      FormatDeviceName(device), "; add --device cpu, or leave the field out"));
+}
+
 // Makes the job and its processes fit into the memory of this machine.
 absl::Status Fit(const TrainFlags& flags, bool on_cluster,
                  const DeviceName& device, const TrainingSources& sources,
@@ -401,6 +414,7 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
                                                  : DevicesOf(flags).front(),
                            /*place=*/0, ListedGpus(), &remark,
                            flags.devices.empty() ? "device" : "devices"));
+  TRIBUTARY_RETURN_IF_ERROR(CheckDevice(plan, device));
   plan.worker_device = DeviceOfAll(flags.device, device);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName server_device,

@@ -25,6 +25,7 @@
 #include "deploy/flags/signal_queue.h"
 #include "deploy/launch/train/launch_record.h"
 #include "deploy/launch/train/local_data.h"
+#include "deploy/tools/tune/journal/journal_lock.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_actions.h"
@@ -32,6 +33,7 @@
 #include "deploy/tools/tune/tune_report.h"
 #include "deploy/tools/tune/tune_study.h"
 #include "deploy/tools/tune/tuner.h"
+#include "deploy/tools/tune/tuner_leases.h"
 #include "worker/device/factory/device_factory.h"
 
 namespace tributary {
@@ -55,7 +57,9 @@ struct TuneFlags {
   int64_t servers = 1;
   int64_t threads = 0;  // 0: not set.
   int64_t max_restarts = 10;
+  int64_t lease = 60;
   bool overwrite = false;
+  bool shared = false;
   bool keep_models = false;
   bool quiet = false;
   LogFlags log;
@@ -75,6 +79,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(TuneFlags* flags) {
            "Train four trials at the same time."},
           {"tune --resume runs/search",
            "Continue a search that was stopped or killed."},
+          {"tune SEARCH.textproto --output /shared/search --shared",
+           "Start this on each machine of a cluster."},
           {"tune status runs/search", "Show its trials."},
           {"tune best runs/search --export-job best.textproto",
            "Show the best trial, and write its job."},
@@ -96,6 +102,16 @@ std::unique_ptr<CommandLine> MakeCommandLine(TuneFlags* flags) {
                 "Begin with the trials of a study in this journal of Optuna.",
                 &flags->import);
   AddOverwriteFlag(line.get(), &flags->overwrite);
+  line->AddSwitch("shared",
+                  "Share the study in --output, or --resume, with other "
+                  "processes of 'tributary tune' that have this flag, also on "
+                  "other machines with the same file system. The first one "
+                  "creates the study.",
+                  &flags->shared);
+  line->AddInteger("lease",
+                   "With --shared: seconds without a sign of life after which "
+                   "others take over the trials of a process. Default 60.",
+                   1, 86400, &flags->lease);
   line->AddInteger("workers", "Worker processes of each trial. Default 1.", 1,
                    1024, &flags->workers);
   line->AddInteger("servers", "Server processes of each trial. Default 1.", 1,
@@ -204,6 +220,10 @@ absl::StatusOr<std::string> ChooseFolder(const TuneFlags& flags) {
                              ReadJobText(flags.search, search));
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
   if (!flags.output.empty()) return flags.output;
+  if (flags.shared) {
+    return absl::InvalidArgumentError(
+        "--shared needs --output DIR, the same one for all processes");
+  }
   return FreshOutputDirectory("tune-" +
                               (search.has_name() ? search.name() : job.name()));
 }
@@ -297,21 +317,73 @@ absl::Status RememberCommand(const std::string& folder, TuneFlags* flags) {
   return WriteLaunchRecord(folder, record);
 }
 
+// The right of this process to work on a study: alone, or with others.
+struct Access {
+  std::unique_ptr<OutputDirectory> claimed;  // Alone.
+  std::unique_ptr<TunerLeases> leases;       // With others.
+};
+
+// Claims the folder for this process, and creates the study unless it exists.
+absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
+                                  const std::string& folder) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckFolder(flags, folder));
+  if (PathExists(TunerLeases::FolderIn(folder))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder,
+                     ": processes with --shared may work on this study; add "
+                     "--shared, or choose another --output"));
+  }
+  Access access;
+  OutputDirectory::Names names;
+  names.resume = "--resume DIR";
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      access.claimed,
+      OutputDirectory::Claim(folder, EarlierRun(flags.resume, flags.overwrite),
+                             names));
+  if (flags.resume.empty()) {
+    TRIBUTARY_RETURN_IF_ERROR(CreateStudy(flags, folder));
+  }
+  return access;
+}
+
+// Joins the other processes. The first one creates the study unless it exists.
+absl::StatusOr<Access> EnterShared(TuneFlags* flags,
+                                   const std::string& folder) {
+  if (flags->overwrite) {
+    return absl::InvalidArgumentError(
+        "--overwrite would replace a study that others may work on; remove "
+        "it, or --shared");
+  }
+  if (!flags->resume.empty() && !TuneStudy::Exists(folder)) {
+    return TuneStudy::Open(folder).status();
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return FileError(error.value(), "cannot create folder", folder);
+  // One process at a time. The file need not exist.
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<JournalLock> lock,
+      JournalLock::Acquire(absl::StrCat(folder, "/tuners.enter")));
+  if (!TuneStudy::Exists(folder) ||
+      !PathExists(TunerLeases::FolderIn(folder))) {
+    if (TuneStudy::Exists(folder)) flags->resume = folder;
+    // Refused while a process without --shared works on the study.
+    TRIBUTARY_RETURN_IF_ERROR(EnterAlone(*flags, folder).status());
+  }
+  flags->resume = folder;
+  Access access;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      access.leases, TunerLeases::Join(folder, absl::Seconds(flags->lease)));
+  return access;
+}
+
 int Tune(TuneFlags flags, const TrainingSources& sources) {
   const absl::StatusOr<std::string> folder = ChooseFolder(flags);
   if (!folder.ok()) return ReportError(folder.status());
-  const absl::Status usable = CheckFolder(flags, *folder);
-  if (!usable.ok()) return ReportError(usable);
   SignalQueue signals(/*with_children=*/true);
-  OutputDirectory::Names names;
-  names.resume = "--resume DIR";
-  const auto claimed = OutputDirectory::Claim(
-      *folder, EarlierRun(flags.resume, flags.overwrite), names);
-  if (!claimed.ok()) return ReportError(claimed.status());
-  if (flags.resume.empty()) {
-    const absl::Status created = CreateStudy(flags, *folder);
-    if (!created.ok()) return ReportError(created);
-  }
+  const absl::StatusOr<Access> access =
+      flags.shared ? EnterShared(&flags, *folder) : EnterAlone(flags, *folder);
+  if (!access.ok()) return ReportError(access.status());
   const absl::StatusOr<std::unique_ptr<TuneStudy>> study =
       TuneStudy::Open(*folder);
   if (!study.ok()) return ReportError(study.status());
@@ -328,6 +400,7 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
   }
   absl::StatusOr<TunerOptions> options = MakeOptions(flags, (*study)->search());
   if (!options.ok()) return ReportError(options.status());
+  options->leases = access->leases.get();
   TuneEnd end;
   {
     TuneDisplay display(STDERR_FILENO, isatty(STDERR_FILENO) != 0, flags.quiet);
@@ -336,13 +409,14 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
     end = Tuner(study->get(), *std::move(options), &signals, &display).Run();
   }
   if (absl::IsCancelled(end.status)) {
-    std::fprintf(stderr, "%s; continue with: tributary tune --resume %s\n",
-                 std::string(end.status.message()).c_str(), folder->c_str());
+    std::fprintf(stderr, "%s; continue with: tributary tune --resume %s%s\n",
+                 std::string(end.status.message()).c_str(), folder->c_str(),
+                 flags.shared ? " --shared" : "");
     return end.exit_code;
   }
   if (!end.status.ok()) return ReportError(end.status, end.exit_code);
-  std::printf("%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
-              FormatBest(**study).c_str());
+  std::printf("%s%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
+              FormatFinal(**study).c_str(), FormatBest(**study).c_str());
   return kExitDone;
 }
 

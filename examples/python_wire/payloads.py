@@ -38,6 +38,71 @@ def round_to(encoding, values):
     return values
 
 
+def row_encoding(job):
+    """Returns the encoding of rows and of their gradients."""
+    dtype = job.sparse.WireDtype.Name(job.sparse.wire_dtype)
+    if dtype == 'INT8':
+        return 'EIGHT_BIT_ROWS'
+    return job.exchange.WireDtype.Name(job.exchange.wire_dtype) \
+        if dtype == 'WIRE_DTYPE_UNSPECIFIED' else dtype
+
+
+def row_bytes(encoding, dim):
+    """Returns the size of an encoded row."""
+    return {'FLOAT32': 4 * dim, 'EIGHT_BIT_ROWS': 1 + dim}.get(encoding, 2 * dim)
+
+
+def _eight_bit_rows(values):
+    """Returns the scales of rows, uint8, and their integers, int8."""
+    values = flush(values)
+    bits = values.view(np.uint32) & 0x7FFFFFFF
+    # 127 times a power of two has the fraction 0x7e0000: larger ones carry.
+    scales = (bits.max(axis=1).astype(np.int64) + 0x1FFFF >> 23) - 6
+    scales = np.where(scales > 248, 255, np.maximum(scales, 1))
+    inverse = np.where(scales == 255, 0, np.ldexp(1.0, 127 - scales))
+    with np.errstate(invalid='ignore'):
+        integers = np.rint(values.astype(np.float64) * inverse[:, np.newaxis])
+    integers[scales == 255] = 0
+    return scales.astype(np.uint8), integers.astype(np.int8)
+
+
+def _from_eight_bit_rows(scales, integers):
+    factors = np.where(scales == 255, np.nan,
+                       np.ldexp(1.0, scales.astype(np.int64) - 127))
+    return (integers * factors[:, np.newaxis]).astype(np.float32)
+
+
+def round_rows(encoding, values):
+    """Returns the value of a node of the tree, for rows: float32 [rows, dim]."""
+    if encoding == 'EIGHT_BIT_ROWS' and values.size:
+        return _from_eight_bit_rows(*_eight_bit_rows(values))
+    return round_to(encoding, values.reshape(-1)).reshape(values.shape)
+
+
+def encode_rows(encoding, values):
+    """Returns the bytes of rows, float32 [rows, dim]."""
+    if encoding == 'EIGHT_BIT_ROWS':
+        if not values.size:
+            return b''
+        scales, integers = _eight_bit_rows(values)
+        return np.concatenate([scales.view(np.int8)[:, np.newaxis], integers],
+                              axis=1).tobytes()
+    if encoding == 'BFLOAT16':
+        return _to_bfloat16(values.reshape(-1)).tobytes()
+    if encoding == 'FLOAT16':
+        return _to_float16(values.reshape(-1)).tobytes()
+    return values.astype('<f4').tobytes()
+
+
+def decode_rows(encoding, payload, rows, dim):
+    """Returns rows, float32 [rows, dim]."""
+    if encoding == 'EIGHT_BIT_ROWS':
+        parts = np.frombuffer(payload, np.int8, count=rows * (1 + dim))
+        parts = parts.reshape(rows, 1 + dim)
+        return _from_eight_bit_rows(parts[:, 0].view(np.uint8), parts[:, 1:])
+    return decode(encoding, payload, rows * dim).reshape(rows, dim)
+
+
 def decode(encoding, payload, count):
     if encoding == 'FLOAT32':
         return np.frombuffer(payload, '<f4', count=count)

@@ -1,6 +1,8 @@
 """Rows of tables: where they belong, their messages and their gradients; see "Tables" in
 proto/PROTOCOL.md."""
 
+import itertools
+
 import numpy as np
 
 import payloads
@@ -45,14 +47,12 @@ class Rows:
         both = np.intersect1d(self.keys, right.keys)
         total = payloads.flush(self.values[np.searchsorted(self.keys, both)] +
                                right.values[np.searchsorted(right.keys, both)])
-        values[np.searchsorted(keys, both)] = payloads.round_to(
-            encoding, total.reshape(-1)).reshape(total.shape)
+        values[np.searchsorted(keys, both)] = payloads.round_rows(encoding, total)
         return Rows(keys, values)
 
     def rounded(self, encoding):
         """Returns the value of a leaf of the tree."""
-        values = payloads.round_to(encoding, payloads.flush(self.values.reshape(-1)))
-        return Rows(self.keys, values.reshape(self.values.shape))
+        return Rows(self.keys, payloads.round_rows(encoding, payloads.flush(self.values)))
 
     def of_server(self, server, buckets, servers):
         """Returns the rows that belong to a server."""
@@ -87,23 +87,22 @@ def request(module, number, version, keys):
         payload=b''.join(np.asarray(k, '<u8').tobytes() for k in keys)))
 
 
-def contribution(module, step, node, weight, tables, encoder):
-    """Returns the messages that carry the gradients of `tables`. `encoder` is a
-    payloads.GradientEncoder without compression."""
+def contribution(module, step, node, weight, tables, encoding):
+    """Returns the messages that carry the gradients of `tables`. `encoding` is
+    payloads.row_encoding of the job."""
     messages, sent, first = [], [0] * len(tables), 0
-    size = 4 if encoder.encoding == 'FLOAT32' else 2
     while True:
         counts, keys, values = [], b'', b''
         for number, rows in enumerate(tables):
             count = 0
             if number >= first:
-                row_bytes = 8 + size * rows.values.shape[1]
+                row_bytes = 8 + payloads.row_bytes(encoding, rows.values.shape[1])
                 used = len(keys) + len(values)
                 most = max((_PART_BYTES - used) // row_bytes, 1 if used == 0 else 0)
                 count = min(most, len(rows.keys) - sent[number])
                 part = slice(sent[number], sent[number] + count)
                 keys += rows.keys[part].astype('<u8').tobytes()
-                values += encoder.encode(rows.values[part].reshape(-1))
+                values += payloads.encode_rows(encoding, rows.values[part])
                 sent[number] += count
             counts.append(count)
         while first < len(tables) and sent[first] == len(tables[first].keys):
@@ -111,7 +110,7 @@ def contribution(module, step, node, weight, tables, encoder):
         messages.append(module.WorkerMessage(row_contribution=module.RowContribution(
             step=step, node=node, weight=weight, part=len(messages),
             last=first == len(tables), keys=counts,
-            encoding=module.Encoding.Value(encoder.encoding), payload=keys + values)))
+            encoding=module.Encoding.Value(encoding), payload=keys + values)))
         if first == len(tables):
             return messages
 
@@ -135,9 +134,14 @@ class Requested:
         self.gone = rows.gone
         if rows.gone:
             return
-        elements = sum(self._row_dims[rows.first:rows.first + rows.rows])
-        self._values.append(payloads.decode(module.Encoding.Name(rows.encoding),
-                                            rows.payload, elements))
+        encoding, begin = module.Encoding.Name(rows.encoding), 0
+        dims = self._row_dims[rows.first:rows.first + rows.rows]
+        for dim, of_dim in itertools.groupby(dims):
+            count = len(list(of_dim))
+            end = begin + count * payloads.row_bytes(encoding, dim)
+            self._values.append(payloads.decode_rows(
+                encoding, rows.payload[begin:end], count, dim).reshape(-1))
+            begin = end
         self.arrived += rows.rows
 
     def tables(self):

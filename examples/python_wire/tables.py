@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 import data
+import payloads
 import rows
 import steps
 
@@ -26,11 +27,11 @@ class Tables:
         module: the stubs of parameter_server.proto.
         job: the resolved job.
         exchanges: the calls to the servers; a list that `connect` fills later.
-        encoder: a payloads.GradientEncoder.
     """
 
-    def __init__(self, module, job, exchanges, encoder):
-        self._module, self._exchanges, self._encoder = module, exchanges, encoder
+    def __init__(self, module, job, exchanges):
+        self._module, self._exchanges = module, exchanges
+        self._encoding = payloads.row_encoding(job)
         self._tables = list(job.sparse.table)
         self._lag = job.sparse.fixed_lag
         self._features = data.features(job)
@@ -112,7 +113,7 @@ class Tables:
 
     # ---- Gradients.
 
-    def leaf_sum(self, samples, vector_gradients, rounding):
+    def leaf_sum(self, samples, vector_gradients):
         """Returns the gradients of the rows of a micro-batch."""
         sums = []
         for number, table in enumerate(self._tables):
@@ -120,15 +121,15 @@ class Tables:
             total = rows.leaf_gradients(
                 table.dim, [(self._features[i].pooling, samples[i]) for i in own],
                 [vector_gradients[i] for i in own])
-            sums.append(total.rounded(rounding))
+            sums.append(total.rounded(self._encoding))
         return RowSum(sums)
 
-    def send(self, step, node, samples, sums, rounding):
+    def send(self, step, node, samples, sums):
         """Sends the sum of a node to all servers. sums: {leaf node: RowSum}."""
-        total = steps.node_sum(node, sums, rounding)
+        total = steps.node_sum(node, sums, self._encoding)
         for server, exchange in enumerate(self._exchanges):
             own = [part.of_server(server, table.buckets, len(self._exchanges))
                    for part, table in zip(total.tables, self._tables)]
             for message in rows.contribution(self._module, step, node, samples, own,
-                                             self._encoder):
+                                             self._encoding):
                 exchange.send(message)

@@ -191,10 +191,6 @@ class VectorsTest(unittest.TestCase):
         self.assertEqual(actual.keys.tolist(), expected.keys.tolist())
         self.same_floats(actual.values, expected.values)
 
-    def encoder(self, encoding):
-        return payloads.GradientEncoder(JOB.ExchangeSpec(
-            wire_dtype=JOB.ExchangeSpec.WireDtype.Value(encoding)), 0)
-
     def test_places_of_keys(self):
         for v in vectors('rows', 'placements'):
             hashed = rows.key_hash([int(v['key'])])
@@ -216,14 +212,27 @@ class VectorsTest(unittest.TestCase):
                 self.assertFalse(requested.complete)
                 requested.take(PS, PS.ServerMessage.FromString(bytes.fromhex(message)).rows)
             self.assertTrue(requested.complete)
-            values = np.concatenate([t.values.reshape(-1) for t in requested.tables()])
-            self.same_floats(values, payloads.round_to(v['encoding'], floats(v['values'])))
+            values, begin = floats(v['values']), 0
+            for table, count, dim in zip(requested.tables(), v['keys'], v['dims']):
+                end = begin + count * dim
+                self.same_floats(table.values, payloads.round_rows(
+                    v['encoding'], values[begin:end].reshape(count, dim)))
+                begin = end
+
+    def test_eight_bit_rows(self):
+        for v in vectors('rows', 'eight_bits'):
+            row, decoded = floats(v['values'])[np.newaxis], floats(v['decoded'])[np.newaxis]
+            payload = payloads.encode_rows('EIGHT_BIT_ROWS', row)
+            self.assertEqual(payload.hex(), v['payload'])
+            self.same_floats(payloads.decode_rows('EIGHT_BIT_ROWS', payload, *row.shape),
+                             decoded)
+            self.same_floats(payloads.round_rows('EIGHT_BIT_ROWS', row), decoded)
 
     def test_contributions_of_rows(self):
         for v in vectors('rows', 'contributions'):
             messages = rows.contribution(PS, v['step'], v['node'], v['weight'],
                                          [self.rows_of(table) for table in v['tables']],
-                                         self.encoder(v['encoding']))
+                                         v['encoding'])
             self.assertEqual([m.SerializeToString().hex() for m in messages],
                              v['messages'])
         for v in vectors('rows', 'long_contributions'):
@@ -231,7 +240,7 @@ class VectorsTest(unittest.TestCase):
             values = (keys + 3 * np.arange(v['dim'])) % 251 / 8 - 10
             tables = [rows.Rows(np.arange(v['rows']), values),
                       rows.Rows([1], [[2 / 8 - 10, 5 / 8 - 10]])]
-            messages = rows.contribution(PS, 7, 3, 16, tables, self.encoder('FLOAT32'))
+            messages = rows.contribution(PS, 7, 3, 16, tables, 'FLOAT32')
             self.assertEqual([hashlib.sha256(m.SerializeToString()).hexdigest()
                               for m in messages], v['sha256'])
 

@@ -293,8 +293,7 @@ class Membership:
         self.layout = steps.Layout(parameters, server.chunk_bytes // 4)
         self.model = (factors.MatrixFactorization if keyed else mlp.Mlp)(job, self.layout)
         if keyed:
-            self.tables = tables.Tables(PS, job, self.exchanges,
-                                        payloads.GradientEncoder(job.exchange, 0))
+            self.tables = tables.Tables(PS, job, self.exchanges)
         self.mode = server.consistency.WhichOneof('mode')
         self.inner_steps = (server.consistency.local_steps.inner_steps
                             if self.mode == 'local_steps' else 1)
@@ -451,7 +450,7 @@ class Membership:
                     base_version=bases[chunk] if asynchronous else 0,
                     gradient_norm=norm, payload=payload)))
             if self.tables is not None:
-                self.tables.send(step, node, total.samples, self.row_sums, self.rounding)
+                self.tables.send(step, node, total.samples, self.row_sums)
         if self.tables is not None and step + 1 < self.rounds:
             for leaf in leaves:  # They are probably those of the next step.
                 self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))
@@ -519,7 +518,7 @@ class Membership:
         targets = self.data.train[1][self.indexes(step, leaf)]
         gradient, of_vectors, loss = self.model.gradient(arena, vectors, targets)
         self.row_sums[self.job.batch.micro_batches + leaf] = self.tables.leaf_sum(
-            samples, of_vectors, self.rounding)
+            samples, of_vectors)
         return steps.Sum(payloads.round_to(self.rounding, payloads.flush(gradient)),
                          len(targets), loss)
 

@@ -78,7 +78,7 @@ _WITH_TORCH = {'DistributedDataParallel': 'distributed', 'Embedding': 'embedding
 
 
 # Modules that are imported when they are used, because they need other packages.
-_MODULES = ('accelerate', 'lightning', 'transformers')
+_MODULES = ('accelerate', 'lightning', 'optuna', 'ray', 'transformers')
 
 
 def __dir__() -> list[str]:

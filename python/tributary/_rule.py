@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _WAITS = ('worker_next_step', 'step_next_micro_batch', 'step_next_piece',
           'micro_batch_spans')
 
+# Most arrays that a job may have for the state of its rule.
+_MOST_STATE_ARRAYS = 16
 # The state of a rule begins with it, and is never only zeros.
 _MAGIC = b'tribrule'
 _ALIGNMENT = 16
@@ -156,9 +158,13 @@ class Rule:
         head, tensors, size = _pack(self._states(), self._names)
         if size > self._capacity:
             array = 4 * sum(tensor.numel() for tensor in self._worker._tensors)
+            arrays = -(-size // array)
+            remedy = f'set it to {arrays}' if arrays <= _MOST_STATE_ARRAYS else (
+                'the model is too small for it, and needs an optimizer of the job, such as '
+                'adamw, in place of the rule')
             raise Error(f'the state of the rule has {size} bytes, but '
                         f'optimizer.program.state_arrays of the job has room for '
-                        f'{self._capacity}; set it to {-(-size // array)}')
+                        f'{self._capacity}; {remedy}')
         return head, tensors, size
 
     def _save(self, address: int, size: int) -> None:

@@ -8,6 +8,7 @@ CANCELLED = 1
 UNKNOWN = 2
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
+FAILED_PRECONDITION = 9
 OUT_OF_RANGE = 11
 
 # The exit code of a program whose restart would fail for the same reason.

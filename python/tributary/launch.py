@@ -8,8 +8,8 @@ import sys
 import tempfile
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
-from . import _in_process
-from .errors import Error
+from . import _in_process, _process
+from .errors import Error, JobFailed
 from .session import Session, connect
 
 # Arguments of `tributary train`, as JSON, with which the program was started.
@@ -25,11 +25,12 @@ def job_text(job: Mapping[str, Any], name: str) -> str:
     spec = dict(job)
     external = {key: spec.pop(key) for key in ('train_samples', 'evaluation_samples', 'unit')
                 if key in spec}
-    if external:
-        spec['data'] = {'external': {**external, **spec.get('data', {}).get('external', {})}}
-    if 'micro_batches' in spec or isinstance(spec.get('batch'), int):
+    data = spec.get('data', {})
+    if external and isinstance(data, Mapping):
+        spec['data'] = {'external': {**external, **data.get('external', {})}}
+    if 'micro_batches' in spec or 'batch' in spec:
         batch = spec.get('batch', {})
-        spec['batch'] = {'global': batch} if isinstance(batch, int) else dict(batch)
+        spec['batch'] = dict(batch) if isinstance(batch, Mapping) else {'global': batch}
         if 'micro_batches' in spec:
             spec['batch']['micro_batches'] = spec.pop('micro_batches')
     model = {'name': name}
@@ -92,7 +93,7 @@ def launch(main: Callable[[], Any], *, job: JobDescription, workers: Optional[in
         not return.
 
     Raises:
-        JobFailed: with the error of the job.
+        JobFailed: with the error of the job; see `train`.
     """
     from .runs import train
     if _in_process.current_worker() is None and \
@@ -103,6 +104,8 @@ def launch(main: Callable[[], Any], *, job: JobDescription, workers: Optional[in
     command = _own_command()
     if in_process is None:
         in_process = command is None
+    if not in_process:
+        _process.report_uncaught_errors(others=False)
     name = 'notebook' if command is None else \
         os.path.splitext(os.path.basename(command[1 if len(command) < 3 or
                                                   command[1] != '-m' else 2]))[0]
@@ -123,7 +126,14 @@ def launch(main: Callable[[], Any], *, job: JobDescription, workers: Optional[in
                         'in_process=False')
         else:
             keywords.update(worker_command=command, arguments=[*arguments, *more])
-        return train(path, output, **keywords)
+        try:
+            return train(path, output, **keywords)
+        except JobFailed as error:
+            # The user knows of no such file.
+            message = str(error)
+            if isinstance(job, Mapping) and message.startswith(path + ': '):
+                message = 'job' + message[len(path):]
+            raise JobFailed(message, error.exit_code) from error.__cause__
 
 
 def _work(main: Callable[[], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 
 import numpy as np
 
-from . import _in_process, _native
+from . import _in_process, _native, _process
 from .errors import NOT_FOUND, Error, JobFailed
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike, None] = 
 
     Raises:
         JobFailed: with the error of the job. With `in_process`, the exception of the
-            worker function, if one was raised, is its cause.
+            worker function, if one was raised, is its cause. If the program does not
+            catch it, Python prints the error without a traceback, and the exit code is
+            that of `tributary train`.
     """
     output = os.fspath(output) if output is not None else _new_folder(os.fspath(job))
     if in_process:
@@ -112,10 +115,11 @@ def _train_in_process(job: str, output: str, worker_command: Any, workers: Optio
                       devices, settings or {}, on_step)
 
 
-def _train_in_processes(job: str, output: str, worker_command: Any,
-                        workers: Optional[int], servers: Optional[int],
-                        settings: Optional[Mapping[str, Any]],
-                        arguments: Sequence[str]) -> None:
+def command_of(job: str, output: str, worker_command: Union[str, Sequence[str], None],
+               workers: Optional[int], servers: Optional[int],
+               settings: Optional[Mapping[str, Any]],
+               arguments: Sequence[str]) -> list[str]:
+    """Returns the command `tributary train` with these flags; see `train`."""
     command = [_native.program(), 'train', job, '--output', output]
     if worker_command is not None:
         if not isinstance(worker_command, str):
@@ -128,15 +132,30 @@ def _train_in_processes(job: str, output: str, worker_command: Any,
             command += [flag, str(value)]
     for path, value in (settings or {}).items():
         command += ['--set', f'{path}={value}']
+    return [*command, *arguments]
+
+
+def _train_in_processes(job: str, output: str, worker_command: Any,
+                        workers: Optional[int], servers: Optional[int],
+                        settings: Optional[Mapping[str, Any]],
+                        arguments: Sequence[str]) -> None:
+    command = command_of(job, output, worker_command, workers, servers, settings, arguments)
     error = 'it ended without a message'
-    with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE,
-                          encoding='utf-8', errors='replace') as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, encoding='utf-8',
+                          errors='replace') as process:
         for line in process.stderr:
-            sys.stderr.write(line)
             if line.startswith('error: '):
-                error = line[len('error: '):].strip()
+                error = line[len('error: '):].strip()  # Shown with the exception.
+            else:
+                sys.stderr.write(line)
     if process.returncode != 0:
+        _report_uncaught_failures()
         raise JobFailed(error, process.returncode)
+
+
+@functools.lru_cache(maxsize=None)
+def _report_uncaught_failures() -> None:
+    _process.report_uncaught_errors(JobFailed, others=False)
 
 
 def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
@@ -156,14 +175,15 @@ def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
         raise Error(f'{path} does not exist: {run} is not the folder of a run',
                     NOT_FOUND)
     with open(path, encoding='utf-8') as file:
-        rows = [row for row in map(_parse, file) if row is not None]
+        rows = [row for row in map(parse_line, file) if row is not None]
     names = dict.fromkeys(name for row in rows for name, value in row.items()
                           if isinstance(value, (int, float)))
     return {name: np.array([row.get(name, np.nan) for row in rows], np.float64)
             for name in names}
 
 
-def _parse(line: str) -> Optional[dict[str, Any]]:
+def parse_line(line: str) -> Optional[dict[str, Any]]:
+    """Returns a line of metrics.jsonl; None if it is not complete."""
     # The last line may be incomplete while the run writes it, and a full disk may
     # have cut a line of an older release.
     if not line.endswith('\n'):

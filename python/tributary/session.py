@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Se
 import numpy as np
 
 from . import _features, _in_process, _native, _process, _random, _sampling
-from .errors import Error
+from .errors import FAILED_PRECONDITION, Error
 from .items import EvaluationPiece, MicroBatch, Spans
 
 if TYPE_CHECKING:
@@ -376,12 +376,13 @@ class Session:
         alike: from the step, the weights and evaluations of all samples, but not from
         the losses of their own samples or the time.
 
-        Raises `Error` in an all-reduce and in consistency modes other than
-        'synchronous', and `Stopped` if a server was lost meanwhile: the worker then
-        has to start again, as `tributary train` does.
+        Raises `Error` in an all-reduce, which also runs the rule of a program, and in
+        consistency modes other than 'synchronous', and `Stopped` if a server was lost
+        meanwhile: the worker then has to start again, as `tributary train` does.
         """
         if self._handle is None:
             return
+        self._check_ending()
         loop, error = self._loop, _native.ErrorStruct()
         if loop is not None:
             if loop._batch is None:
@@ -395,6 +396,17 @@ class Session:
         self.close()
         if error.code:
             raise _native.error_of(error)
+
+    def _check_ending(self) -> None:
+        exchange = self.job.spec.get('exchange', {})
+        server = exchange.get('parameter_server', {})
+        kinds = [*(['all_reduce'] if 'all_reduce' in exchange else []),
+                 *server.get('consistency', {})]
+        if any(kind != 'synchronous' for kind in kinds):
+            # Not INVALID_ARGUMENT, with which the other workers would continue.
+            raise Error(f'end_job: a program cannot end a job with {kinds[0]} early: let '
+                        'it evaluate, and set stop_when of the job',
+                        FAILED_PRECONDITION)
 
     def announce(self, step: int, number: int,
                  keys: Mapping[str, _features.Keys]) -> None:
@@ -510,7 +522,8 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
     that a module that is created afterwards has the same initial values in every
     worker. Each micro-batch seeds them again (see `MicroBatch.seed`). An exception
     that ends the program is reported as this worker's error; SIGTERM makes the loop
-    end with `Stopped`.
+    end with `Stopped`. Freed memory stays with the process, unless variables of the
+    environment (MALLOC_...) set malloc up.
 
     Args:
         coordinator: address of server 0 as HOST:PORT; default: from the environment.
@@ -539,6 +552,7 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
     _process.report_uncaught_errors()
     _process.report_early_end(session._is_open, lambda: session._remedy)
     _process.stop_on_signals(session.stop)
+    _process.keep_freed_memory()
     _random.prepare_torch(threads, deterministic)
     _random.seed_generators(session.job.seed)
     return session

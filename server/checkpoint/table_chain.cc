@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/sparse/key_hash.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/sort_ahead.h"
 #include "server/checkpoint/table_files.h"
 #include "server/checkpoint/verified_file.h"
 
@@ -144,12 +145,13 @@ absl::StatusOr<std::vector<CheckpointFile>> TableChain::Write(
   TRIBUTARY_ASSIGN_OR_RETURN(
       TableRecordWriter writer,
       TableRecordWriter::Create(folder_, NewName(), files_));
+  SortAhead sorted(&changes, floats);
   for (size_t table = 0; table < changes.size(); ++table) {
-    for (BucketRows& rows : changes[table].buckets) {
-      SortRows(floats[table].all(), &rows);
-      TRIBUTARY_RETURN_IF_ERROR(writer.Write(static_cast<int>(table), rows));
+    for (size_t i = 0; i < changes[table].buckets.size(); ++i) {
+      BucketRows* const rows = sorted.Next();
+      TRIBUTARY_RETURN_IF_ERROR(writer.Write(static_cast<int>(table), *rows));
       // Frees memory early.
-      rows = BucketRows();
+      *rows = BucketRows();
     }
     for (const SparseTable::StepBefore& before : changes[table].before) {
       TRIBUTARY_RETURN_IF_ERROR(writer.Write(static_cast<int>(table), before));

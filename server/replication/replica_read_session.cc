@@ -1,10 +1,13 @@
 #include "server/replication/replica_read_session.h"
 
+#include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/parameters/chunk_ranges.h"
 #include "common/stream/replica_stream.h"
 #include "server/replication/replica_session.h"
 
@@ -37,8 +40,17 @@ absl::Status ReplicaReadSession::Prepare(const ReadJournalRequest& request) {
   }
   if (memory_ == nullptr) return ReplicasNotServed();
   TRIBUTARY_RETURN_IF_ERROR(memory_->CheckScope(request.scope()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ChunkRanges requested,
+      ChunkRanges::Create(request.chunk(), std::numeric_limits<int>::max()));
   TRIBUTARY_ASSIGN_OR_RETURN(snapshot_,
                              memory_->Find(request.shard(), request.version()));
+  std::vector<Snapshot::Chunk>& chunks = snapshot_.chunks;
+  chunks.erase(std::remove_if(chunks.begin(), chunks.end(),
+                              [&requested](const Snapshot::Chunk& chunk) {
+                                return !requested.Contains(chunk.number);
+                              }),
+               chunks.end());
   if (!request.tables()) return absl::OkStatus();
   const TableReplicas& replicas = memory_->tables();
   TRIBUTARY_ASSIGN_OR_RETURN(ServerTables tables,

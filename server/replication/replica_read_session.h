@@ -30,9 +30,9 @@ struct ReplicaReads {
 // end was not noticed yet.
 inline constexpr int kMostReadsByServers = 2;
 
-// Sends the copies of one shard at one version, in the order of chunks and
-// arrays, and then the rows of its tables. Keeps only one message in the
-// stream's queue, and copies the rows of one bucket at a time.
+// Sends the copies of the requested chunks of one shard at one version, in the
+// order of chunks and arrays, and then the rows of its tables. Keeps only one
+// message in the stream's queue, and copies the rows of one bucket at a time.
 class ReplicaReadSession final
     : public ServerSession<ReadJournalRequest, JournalMessage> {
  public:

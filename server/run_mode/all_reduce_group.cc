@@ -9,18 +9,21 @@ namespace tributary {
 
 void AllReduceGroup::Begin(const std::map<int64_t, Deal>& assignments,
                            AllReduceSpec::Backend wanted) {
-  std::map<int, int64_t> by_micro_batch;
+  // By first micro-batch and first stage.
+  std::map<std::pair<int, int>, int64_t> by_work;
   for (const auto& [incarnation, assignment] : assignments) {
-    if (assignment.leaf_begin() < assignment.leaf_end()) {
-      by_micro_batch[assignment.leaf_begin()] = incarnation;
-    }
+    if (assignment.leaf_begin() == assignment.leaf_end()) continue;
+    by_work[{assignment.leaf_begin(), assignment.stage_begin()}] = incarnation;
   }
-  for (const auto& [micro_batch, incarnation] : by_micro_batch) {
-    micro_batch_begin_.push_back(micro_batch);
+  for (const auto& [work, incarnation] : by_work) {
+    group_.add_leaf_begin(work.first);
+    if (assignments.at(incarnation).stage_end() > 0) {
+      group_.add_stage_begin(work.second);
+    }
     members_.push_back(incarnation);
   }
   saved_.assign(members_.size(), 0);
-  nccl_ = wanted == AllReduceSpec::NCCL;
+  group_.set_nccl(wanted == AllReduceSpec::NCCL);
   if (wanted != AllReduceSpec::AUTO) return;
   // NCCL does not support two members on one GPU.
   std::set<std::string> distinct;
@@ -30,7 +33,7 @@ void AllReduceGroup::Begin(const std::map<int64_t, Deal>& assignments,
     const std::string& gpu = found->second.nccl_device;
     if (!gpu.empty()) distinct.insert(gpu);
   }
-  nccl_ = distinct.size() == members_.size();
+  group_.set_nccl(distinct.size() == members_.size());
 }
 
 bool AllReduceGroup::Has(int64_t incarnation) const {
@@ -40,14 +43,10 @@ bool AllReduceGroup::Has(int64_t incarnation) const {
 
 CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
   CoordinatorOrder order;
-  Group* const group = order.mutable_group();
-  group->set_member(static_cast<int>(
+  *order.mutable_group() = group_;
+  order.mutable_group()->set_member(static_cast<int>(
       std::find(members_.begin(), members_.end(), incarnation) -
       members_.begin()));
-  for (const int micro_batch : micro_batch_begin_) {
-    group->add_leaf_begin(micro_batch);
-  }
-  group->set_nccl(nccl_);
   return order;
 }
 

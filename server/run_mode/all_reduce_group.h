@@ -27,8 +27,9 @@ class AllReduceGroup {
       : membership_(*membership) {}
 
   // Forms the group from the workers that have micro-batches, in the order of
-  // their micro-batches. `wanted` is the backend that the job requests; AUTO
-  // selects NCCL if each member has a GPU of its own.
+  // their micro-batches and, in a pipeline, of their stages. `wanted` is the
+  // backend that the job requests; AUTO selects NCCL if each member has a GPU
+  // of its own.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
@@ -81,9 +82,8 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  // First micro-batch of each member, in the order of members_.
-  std::vector<int> micro_batch_begin_;
-  bool nccl_ = false;
+  // What all members are told about the group.
+  Group group_;
   // Newest version of each member's part of the state that has arrived, in the
   // order of members_.
   std::vector<int64_t> saved_;

@@ -6,19 +6,46 @@
 
 namespace tributary {
 
+absl::Status AllReduceSteps::CheckReady(const Ready& ready) const {
+  return stages_ == nullptr ? absl::OkStatus() : stages_->CheckReady(ready);
+}
+
+void AllReduceSteps::Begin(int64_t version, const Ready& ready) {
+  if (stages_ != nullptr) stages_->Begin(version, ready);
+}
+
+std::map<int64_t, std::vector<CoordinatorOrder>> AllReduceSteps::OrderStages(
+    absl::Time now) {
+  if (stages_ == nullptr || group_.begun()) return {};
+  return stages_->OrderStages(now);
+}
+
+bool AllReduceSteps::OnSynced(const Member& worker, const Synced& synced) {
+  return stages_ == nullptr || stages_->OnSynced(worker, synced);
+}
+
 std::map<int64_t, std::vector<CoordinatorOrder>> AllReduceSteps::Assign(
     int64_t pieces, absl::Time now) {
   if (group_.begun()) return {};
-  const std::map<int64_t, Deal> assignments =
-      membership().AssignWork(pieces, now, /*spares_rest=*/true);
-  group_.Begin(assignments, job().exchange().all_reduce().backend());
   std::map<int64_t, std::vector<CoordinatorOrder>> orders =
-      OrdersFor(assignments);
-  for (auto& [worker, list] : orders) list.push_back(group_.OrderTo(worker));
+      stages_ == nullptr ? OrdersFor(membership().AssignWork(
+                               pieces, now, /*spares_rest=*/true))
+                         : stages_->Assign(pieces, now);
+  std::map<int64_t, Deal> assignments;
+  for (const auto& [worker, list] : orders) {
+    for (const CoordinatorOrder& order : list) {
+      if (order.has_deal()) assignments[worker] = order.deal();
+    }
+  }
+  group_.Begin(assignments, job().exchange().all_reduce().backend());
+  for (auto& [worker, list] : orders) {
+    if (group_.Has(worker)) list.push_back(group_.OrderTo(worker));
+  }
   return orders;
 }
 
 const Member* AllReduceSteps::Awaited(int64_t step) const {
+  if (stages_ != nullptr && !group_.begun()) return stages_->Awaited(step);
   const Member* const silent = membership().Find(group_.Silent());
   if (silent != nullptr) return silent;
   const Member* const late = membership().Find(group_.LateSaver(step));
@@ -35,6 +62,10 @@ absl::Status AllReduceSteps::CheckReportsSums(int64_t worker) const {
 absl::Status AllReduceSteps::Publish(int64_t worker,
                                      const Publication& publication) {
   return group_.Publish(worker, publication);
+}
+
+void AllReduceSteps::RemoveWorker(int64_t worker) {
+  if (stages_ != nullptr) stages_->RemoveWorker(worker);
 }
 
 absl::Status AllReduceSteps::OnWorkerLost(int64_t worker,
@@ -61,10 +92,15 @@ bool AllReduceSteps::HasState(int64_t version) const {
   return group_.Kept(version);
 }
 
+int AllReduceSteps::Places() const {
+  if (stages_ != nullptr) return stages_->Places();
+  return std::min(membership().synced_count(),
+                  static_cast<int>(job().batch().micro_batches()));
+}
+
 absl::Status AllReduceSteps::OnCheckpoint() const {
   if (!group_.begun()) return absl::OkStatus();
-  const int places = std::min(membership().synced_count(),
-                              static_cast<int>(job().batch().micro_batches()));
+  const int places = Places();
   if (places <= group_.size()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("the all-reduce restarts with ",
                                              places, " workers instead of ",

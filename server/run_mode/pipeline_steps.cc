@@ -89,7 +89,7 @@ CoordinatorOrder PipelineSteps::StageOrder(const StageShare& share) {
   if (share.spare()) return order;
   stage->set_stage_begin(share.stages.begin);
   stage->set_stage_end(share.stages.end);
-  stage->set_initialize(!initialized_);
+  stage->set_initialize(!initialized_ && !workers_load_state());
   return order;
 }
 
@@ -242,6 +242,13 @@ std::map<int64_t, std::vector<CoordinatorOrder>> PipelineSteps::Assign(
   }
   announces_step_ = true;
   return orders;
+}
+
+int PipelineSteps::Places() const {
+  const std::vector<StageShare> target = assignment_.Place(LineUp().shares);
+  return static_cast<int>(
+      std::count_if(target.begin(), target.end(),
+                    [](const StageShare& share) { return !share.spare(); }));
 }
 
 bool PipelineSteps::AssignmentIsSlow(absl::Time now) const {

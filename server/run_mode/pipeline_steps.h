@@ -55,6 +55,9 @@ class PipelineSteps final : public RunMode {
   const Member* Awaited(int64_t step) const override;
   void OnStepComplete(int64_t step) override;
   void RemoveWorker(int64_t worker) override { workers_.erase(worker); }
+  // Returns the number of workers that would have stages if all stages were
+  // ordered now.
+  int Places() const;
 
  private:
   // What is known about an opened worker. A worker without an entry is a spare

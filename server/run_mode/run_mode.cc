@@ -1,5 +1,7 @@
 #include "server/run_mode/run_mode.h"
 
+#include <utility>
+
 #include "common/job/exchange_traits.h"
 #include "server/run_mode/all_reduce_steps.h"
 #include "server/run_mode/leased_steps.h"
@@ -10,14 +12,17 @@ namespace tributary {
 std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
                                        Membership* membership,
                                        ServerRoster* servers) {
+  const ExchangeTraits traits = ResolveExchange(job);
+  std::unique_ptr<PipelineSteps> stages;
   if (job.parallel().has_pipeline()) {
-    return std::make_unique<PipelineSteps>(
+    stages = std::make_unique<PipelineSteps>(
         job, job.parallel().pipeline().stages(), membership, servers);
   }
-  const ExchangeTraits traits = ResolveExchange(job);
   if (!traits.servers_update) {
-    return std::make_unique<AllReduceSteps>(job, membership, servers);
+    return std::make_unique<AllReduceSteps>(job, membership, servers,
+                                            std::move(stages));
   }
+  if (stages != nullptr) return stages;
   if (traits.whole_batches) {
     return std::make_unique<LeasedSteps>(job, membership, servers);
   }

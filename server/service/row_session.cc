@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/codec/encoding.h"
+#include "common/codec/row_codec.h"
 #include "common/update/tables/row_source.h"
 
 namespace tributary {
@@ -19,8 +19,8 @@ constexpr int kMostWaiting = 4096;
 RowSession::RowSession(Options options)
     : options_(std::move(options)),
       dims_(options_.tables->dims()),
-      encoding_(WeightsEncoding(options_.job.exchange())),
-      parts_(dims_, GradientEncoding(options_.job.exchange())),
+      encoding_(RowEncoding(options_.job)),
+      parts_(dims_, encoding_),
       answers_(std::make_shared<Answers>()) {}
 
 void RowSession::Begin() {

@@ -1,10 +1,12 @@
 // The example of docs/cpp.md: a program with a network and data of its own.
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -209,6 +211,32 @@ TEST(OwnNetworkTest, MistakesInTheJobAreNamed) {
                 "hidden.0.activation: this layer computes only on CPUs and in "
                 "FLOAT32; start the job with --device cpu, and leave out "
                 "precision");
+}
+
+// The program knows its layers, and the launcher of other programs does not:
+// then the workers refuse the job.
+TEST(OwnNetworkTest, StagesThatItDoesNotHaveAreNamed) {
+  const std::string split = "parallel.pipeline={ stages: 2 split: 'hidden.7' }";
+  ExpectRefused(kProgram, split,
+                "parallel.pipeline.split: the model has no layer "
+                "hidden.7; did you mean hidden.1?");
+  const std::string folder = MakeTestFolder();
+  const CommandResult own =
+      RunExpecting(2, {kProgram, "train", kJob, "--output", folder + "/own",
+                       "--device", "cpu", "--set", split});
+  EXPECT_THAT(own.standard_error,
+              StartsWith("error: parallel.pipeline.split: "));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/own"));
+
+  const CommandResult other =
+      RunExpecting(2, {kTributary, "train", kJob, "--output", folder + "/other",
+                       "--workers", "2", "--worker-command",
+                       absl::StrCat(kProgram, " worker"), "--set", split});
+  const std::vector<std::string> lines =
+      absl::StrSplit(other.standard_error, '\n', absl::SkipEmpty());
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines.back(), AllOf(StartsWith("error: "),
+                                  HasSubstr("parallel.pipeline.split: ")));
 }
 
 TEST(OwnNetworkTest, AProgramWithoutTheNetworkSaysSo) {

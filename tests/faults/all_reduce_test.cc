@@ -115,6 +115,17 @@ TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
   }
 }
 
+// Two replicas of a pipeline of two stages.
+TEST_F(AllReduceJobTest, TheDeathOfAnyStageCostsNoBits) {
+  for (int victim = 0; victim < 4; ++victim) {
+    ProcessCluster::Options options = Options(absl::StrCat("stage_", victim));
+    options.workers = 4;
+    options.sets = {"parallel.pipeline={ stages: 2 }"};
+    options.failpoints[absl::StrCat("worker-", victim)] = "W9=30*off->1*crash";
+    ExpectEqualBits(std::move(options), /*restarts=*/1);
+  }
+}
+
 // The worker is stopped for longer than the lease of 2 s.
 TEST_F(AllReduceJobTest, SoDoesOneThatStandsStill) {
   ProcessCluster::Options options = Options("stopped");

@@ -41,7 +41,9 @@ void RunRequest(const uint8_t* counts, absl::string_view payload) {
 void RunContribution(uint8_t kind, const uint8_t* counts,
                      absl::string_view payload) {
   const RowDims dims = {1, 3, 2};
-  const Encoding encoding = (kind & 2) != 0 ? BFLOAT16 : FLOAT32;
+  const Encoding encoding = (kind & 64) != 0  ? EIGHT_BIT_ROWS
+                            : (kind & 2) != 0 ? BFLOAT16
+                                              : FLOAT32;
   ContributionParts parts(dims, encoding);
   RowContribution part;
   for (int table = 0; table < kTables; ++table) {

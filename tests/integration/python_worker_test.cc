@@ -309,13 +309,17 @@ TEST_F(PythonWorkerTest, ReadsAndSendsRowsOfTables) {
     return job;
   };
   std::vector<Job> jobs = {job_with("OneServer"), job_with("TwoServers"),
-                           job_with("Lag"), job_with("BFLOAT16")};
+                           job_with("Lag"), job_with("BFLOAT16"),
+                           job_with("INT8")};
   jobs[1].servers = 2;
   jobs[1].workers = {kTheirs, kOurs};
   jobs[1].more = "clip_norm: 0.5";
   jobs[2].consistency = "fixed_lag: 1";
   jobs[2].workers = {kTheirs, kTheirs};
   jobs[3].encoding = "wire_dtype: BFLOAT16";
+  jobs[4].consistency = "wire_dtype: INT8";
+  jobs[4].servers = 2;
+  jobs[4].workers = {kTheirs, kTheirs};
   for (const Job& job : jobs) {
     SCOPED_TRACE(job.name);
     const Result theirs = Train(job, job.workers, job.name + "-theirs");

@@ -146,6 +146,17 @@ TEST_P(TablesTest, AnyNumberOfProcessesGivesTheSameBits) {
   EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/3) == one);
 }
 
+TEST_P(TablesTest, EightBitRowsHaveTheSameBits) {
+  const Result exact = Run(/*workers=*/1, /*servers=*/1);
+  job_.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
+  const Result one = Run(/*workers=*/1, /*servers=*/1);
+  EXPECT_NE(one.digest, exact.digest);
+  EXPECT_NEAR(one.evaluation_loss, exact.evaluation_loss, 0.02);
+  EXPECT_TRUE(Run(/*workers=*/2, /*servers=*/3) == one);
+  job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/1) == one);
+}
+
 TEST_P(TablesTest, ALostWorkerCostsNoBits) {
   job_.set_steps(80);
   const Result whole = Run(/*workers=*/1, /*servers=*/1);

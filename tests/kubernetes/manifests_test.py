@@ -44,6 +44,11 @@ def results():
     return pod
 
 
+def search():
+    volume, jobset = kustomize.load_documents(ROOT / "tune.yaml")
+    return volume, jobset
+
+
 def kubeflow(name):
     (document,) = kustomize.load_documents(ROOT / "kubeflow" / f"{name}.yaml")
     return document
@@ -90,7 +95,8 @@ class SchemaTest(unittest.TestCase):
                                 ("tls", "prometheus-tls")):
             for node in with_component(name, component):
                 self.assertEqual(validate.errors(node), [], component)
-        self.assertEqual(validate.errors(results()), [])
+        for node in (results(), *search()):
+            self.assertEqual(validate.errors(node), [])
 
     def test_every_pod_is_valid(self):
         for _, jobset in all_jobsets():
@@ -108,7 +114,7 @@ class SchemaTest(unittest.TestCase):
             "components/prometheus/kustomization.yaml",
             "components/prometheus/podmonitor.yaml",
             "components/prometheus-tls/kustomization.yaml", "results.yaml",
-            "kubeflow/trainjob.yaml", *(f"overlays/{name}/kustomization.yaml"
+            "tune.yaml", "kubeflow/trainjob.yaml", *(f"overlays/{name}/kustomization.yaml"
                                         for name in OVERLAYS)})
 
     def test_one_wrong_letter_anywhere_is_an_error(self):
@@ -351,6 +357,50 @@ class MetricsTest(unittest.TestCase):
             (source,) = prometheus["from"]
             self.assertEqual(source["podSelector"]["matchLabels"],
                              {"app.kubernetes.io/name": "prometheus"})
+
+
+class SearchTest(unittest.TestCase):
+    """Pods that share a study."""
+
+    def setUp(self):
+        self.volume, self.jobset = search()
+        (self.job,) = pods.jobs(self.jobset).values()
+        self.pod = pods.make_pod(self.jobset, self.job, 0)
+        (self.container,) = self.pod["spec"]["containers"]
+
+    def test_all_pods_write_to_one_volume(self):
+        self.assertEqual(self.volume["spec"]["accessModes"], ["ReadWriteMany"])
+        claims = [v["persistentVolumeClaim"]["claimName"]
+                  for v in self.pod["spec"]["volumes"]
+                  if "persistentVolumeClaim" in v]
+        self.assertEqual(claims, [self.volume["metadata"]["name"]])
+        self.assertEqual({m["name"] for m in self.container["volumeMounts"]},
+                         {v["name"] for v in self.pod["spec"]["volumes"]})
+        self.assertGreater(pods.pod_count(self.job), 1)
+
+    def test_the_pod_is_valid_and_has_no_privileges(self):
+        self.assertEqual(validate.errors(self.pod), [])
+        (other,) = pods.make_pod(one(overlay("cpu"), "JobSet"), pods.jobs(
+            one(overlay("cpu"), "JobSet"))["worker"], 0)["spec"]["containers"]
+        self.assertEqual(self.container["securityContext"],
+                         other["securityContext"])
+        self.assertTrue(self.pod["spec"]["securityContext"]["runAsNonRoot"])
+
+    def test_exit_codes_2_and_75_are_told_from_failures(self):
+        worker = pods.jobs(one(overlay("cpu"), "JobSet"))["worker"]
+        self.assertEqual(
+            self.job["template"]["spec"]["podFailurePolicy"],
+            worker["template"]["spec"]["podFailurePolicy"])
+
+    def test_the_program_knows_every_flag(self):
+        if PROGRAM is None:
+            self.skipTest("no program was given")
+        self.assertEqual(self.container["args"][0], "tune")
+        self.assertIn("--shared", self.container["args"])
+        help_text = subprocess.run([PROGRAM, "tune", "--help"], check=True,
+                                   capture_output=True, text=True).stdout
+        for argument in self.container["args"][2:]:
+            self.assertRegex(help_text, rf"{argument.split('=')[0]}\b")
 
 
 class ResultsTest(unittest.TestCase):

@@ -23,7 +23,8 @@ def make_pod(jobset, job, index):
     labels["jobset.sigs.k8s.io/replicatedjob-name"] = job["name"]
     spec = template["spec"]
     spec["hostname"] = host
-    spec["subdomain"] = jobset["spec"]["network"].get("subdomain", name)
+    network = jobset["spec"].get("network", {})
+    spec["subdomain"] = network.get("subdomain", name)
     for container in spec["containers"]:
         container.setdefault("env", []).append(
             {"name": "JOB_COMPLETION_INDEX", "value": str(index)})

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/sha256.h"
+#include "common/codec/row_codec.h"
 #include "common/sparse/key_hash.h"
 #include "common/sparse/row_gradients.h"
 #include "common/stream/pack_rows.h"
@@ -105,7 +107,7 @@ Vectors Answers() {
   const Buffer values = AllocateBuffer(7);
   std::copy_n(rows[0]->values.get(), 4, values.get());
   std::copy_n(rows[1]->values.get(), 3, values.get() + 4);
-  for (const Encoding encoding : {FLOAT32, BFLOAT16, FLOAT16}) {
+  for (const Encoding encoding : {FLOAT32, BFLOAT16, FLOAT16, EIGHT_BIT_ROWS}) {
     Vectors messages = Vectors::array();
     PackRows(/*request=*/12, {2, 1}, dims, encoding, values,
              [&](const Rows& part, const OutgoingPayload& payload) {
@@ -150,7 +152,7 @@ Vectors Contributions() {
       {RowsOf(kKeys, 0, 2), RowsOf({3}, 1, 3)},
       {RowsOf({}, 0, 2), RowsOf({}, 1, 3)}};
   for (const TableGradients& rows : cases) {
-    for (const Encoding encoding : {FLOAT32, BFLOAT16}) {
+    for (const Encoding encoding : {FLOAT32, BFLOAT16, EIGHT_BIT_ROWS}) {
       Vectors messages = Vectors::array();
       VisitContribution(rows, dims, encoding, [&](const std::string& bytes) {
         messages.push_back(HexOf(bytes));
@@ -228,17 +230,49 @@ Vectors LeafGradients() {
         {"rows", TablesOf(sums, {2})[0]}}});
 }
 
+// Rows in eight bits: the edges of the format.
+Vectors EightBits() {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr int kDim = 4;
+  const std::vector<std::vector<float>> rows = {
+      // The largest magnitude is 127 times a power of two, and just above.
+      {127.0f, 0.5f, 1.5f, 2.5f},
+      {-0x1.fc0002p6f, 1.0f, 3.0f, 5.0f},
+      {1.0f, -0.3f, 1e-3f, 0.0f},
+      {0x1p-20f, -0x1.3p-21f, 0x1p-28f, 0x1p-60f},
+      // Small and denormal numbers, and -0.
+      {0x1p-126f, -0x1.8p-126f, 0x1p-127f, -0.0f},
+      {0.0f, -0.0f, 0x1p-140f, 0.0f},
+      // The largest numbers, and a row that is too large.
+      {127 * 0x1p121f, -0x1p120f, 1.0f, 0.0f},
+      {3.4e38f, 1.0f, 1.0f, 1.0f},
+      {1.0f, kInfinity, 1.0f, 1.0f},
+      {1.0f, 1.0f, -kNan, 1.0f}};
+  Vectors list = Vectors::array();
+  for (const std::vector<float>& row : rows) {
+    std::string payload(EncodedRowBytes(EIGHT_BIT_ROWS, kDim), ' ');
+    EncodeRows(EIGHT_BIT_ROWS, row.data(), 1, kDim, &payload[0]);
+    std::vector<float> decoded = row;
+    RoundRows(EIGHT_BIT_ROWS, decoded.data(), 1, kDim);
+    list.push_back({{"values", HexOf(row.data(), kDim)},
+                    {"payload", HexOf(payload)},
+                    {"decoded", HexOf(decoded.data(), kDim)}});
+  }
+  return list;
+}
+
 // The sums of two nodes of the tree.
 Vectors NodeSums() {
   Vectors list = Vectors::array();
   const auto left = RowsOf({1, 4, 9}, 0, 2);
   const auto right = RowsOf({4, 5, 250}, 3, 2);
   const auto none = RowsOf({}, 0, 2);
-  for (const auto dtype : {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16}) {
+  for (const Encoding encoding : {FLOAT32, BFLOAT16, EIGHT_BIT_ROWS}) {
     for (const auto& [a, b] :
          {std::make_pair(left, right), std::make_pair(left, none)}) {
-      const auto sum = AddRows(a, b, /*dim=*/2, dtype);
-      list.push_back({{"encoding", ExchangeSpec::WireDtype_Name(dtype)},
+      const auto sum = AddRows(a, b, /*dim=*/2, encoding);
+      list.push_back({{"encoding", Encoding_Name(encoding)},
                       {"left", TablesOf({a}, {2})[0]},
                       {"right", TablesOf({b}, {2})[0]},
                       {"sum", TablesOf({sum}, {2})[0]}});
@@ -256,6 +290,7 @@ Vectors RowVectors() {
           {"contributions", Contributions()},
           {"long_contributions", LongContributions()},
           {"leaf_gradients", LeafGradients()},
+          {"eight_bits", EightBits()},
           {"node_sums", NodeSums()}};
 }
 

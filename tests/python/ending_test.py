@@ -32,6 +32,29 @@ class EndingTest(support.JobTest):
         # The counter of batch norm is that of the job's steps.
         self.assertEqual(weights['1.num_batches_tracked'], 8)
 
+    def test_a_server_is_killed_while_workers_wait_for_the_end_of_the_job(self):
+        job = self.write_job('job', JOB + 'epochs: 4 evaluation { disabled: true }')
+        expected = self.train('whole', job, WORKER, 2, {'epochs': 2})
+        kills = os.path.join(self.folder, 'kills')
+        os.mkdir(kills)
+        for name in ('reached', 'stopped', 'waits'):
+            os.mkfifo(os.path.join(kills, name))
+        ended = self.train('ended', job, WORKER, 2,
+                           environment={'END_AFTER': 2, 'KILLS': kills})
+        self.assertFalse(os.path.exists(kills))
+        self.assertGreater(ended['attempt'], expected['attempt'])
+        self.assertEqual(ended['steps'], 8)
+        self.assertEqual(ended['weights_sha256'], expected['weights_sha256'])
+
+    def test_a_program_cannot_end_a_job_of_other_exchanges(self):
+        for name, more in (('all_reduce', 'exchange { all_reduce {} }'),
+                           ('local_steps', 'exchange { parameter_server { consistency { '
+                            'local_steps { inner_steps: 2 } } } }')):
+            job = self.write_job(name, JOB + more + ' epochs: 4 evaluation { disabled: true }')
+            error = self.assert_fails([name, 'end_job', 'stop_when'], name, job, WORKER,
+                                      workers=2, environment={'END_AFTER': 2})
+            self.assertEqual(error.exit_code, 1)
+
     def test_a_job_whose_last_evaluation_fails_resumes_with_it(self):
         job = self.write_job('job', JOB + 'epochs: 2')
         expected = self.train('whole', job, WORKER, 2)

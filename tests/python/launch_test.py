@@ -1,5 +1,6 @@
 """tributary.launch: programs that describe and start their job."""
 
+import json
 import os
 import subprocess
 import sys
@@ -45,12 +46,29 @@ class LaunchTest(support.JobTest):
         self.assertEqual(self.run_program(sys.executable, '-c', cell)[0], digest)
 
     def test_a_mistake_in_the_job_is_one_error(self):
-        with self.assertRaises(tributary.JobFailed) as raised:
-            tributary.launch(lambda: None, output=os.path.join(self.folder, 'run'),
-                             job=dict(train_samples=8, batch=4, steps=1,
-                                      optimizer={'sdg': {}}))
-        self.assertIn('sdg', str(raised.exception))
-        self.assertEqual(raised.exception.exit_code, 2)
+        right = dict(train_samples=8, batch=4, steps=1,
+                     optimizer={'adamw': {'learning_rate': 0.1}})
+        for mistake, word in ((dict(optimizer={'sdg': {}}), 'sdg'),
+                              (dict(learning_rate=0.1), 'learning_rate'),
+                              (dict(batch=2.5), 'batch.global'),
+                              (dict(data='digits'), 'data')):
+            with self.subTest(mistake), self.assertRaises(tributary.JobFailed) as raised:
+                tributary.launch(lambda: None, job={**right, **mistake},
+                                 output=os.path.join(self.folder, 'run'))
+            self.assertIn('job: ', str(raised.exception))
+            self.assertIn(word, str(raised.exception))
+            self.assertEqual(raised.exception.exit_code, 2)
+
+    def test_an_error_is_shown_once(self):
+        for setting, code, words in ((['name', 3], 2, 'job: '),
+                                     (['config', {'epochs': None}], 1, 'TypeError')):
+            done = subprocess.run(
+                [sys.executable, LAUNCHED, 'out', json.dumps(setting)], cwd=self.folder,
+                capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertNotIn('Traceback', done.stderr)
+            self.assertEqual(done.stderr.count('error: '), 1, done.stderr)
+            self.assertEqual(done.stderr.count(words), 1, done.stderr)
 
 
 if __name__ == '__main__':

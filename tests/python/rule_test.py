@@ -144,6 +144,11 @@ class RuleTest(support.JobTest):
                           self.write_job('job', JOB), WORKER,
                           settings={'steps': STEPS, 'optimizer.program.state_arrays': 1},
                           environment={'RULE': 'adamw'})
+        # No number of arrays would do.
+        error = self.assert_fails(['too small'], 'small', self.write_job('job', JOB), WORKER,
+                                  settings={'steps': STEPS},
+                                  environment={'RULE': 'adamw', 'WIDTH': 1})
+        self.assertNotIn('set it to', str(error))
 
     def test_mistakes_are_errors(self):
         for rule, words in (

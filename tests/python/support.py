@@ -77,3 +77,19 @@ def external_job(config=None, samples=64, evaluation=0, more=''):
         data {{ external {{ train_samples: {samples} evaluation_samples: {evaluation} }} }}
         output {{ log_every_steps: 1 }}
         {more}"""
+
+
+def counted_job(test, more=''):
+    """Writes a job of 12 steps for workers/counted.py, and returns its path."""
+    return test.write_job('counted', external_job(
+        {'count': os.path.join(test.folder, 'count')}, evaluation=32, more=f"""
+            optimizer {{ sgd {{ learning_rate: 1 }} }}
+            batch {{ global: 16 micro_batches: 1 }} steps: 12
+            evaluation {{ every_steps: 4 }} {more}"""))
+
+
+def counted(test):
+    """Returns what the workers have computed: learning rates, steps and micro-batches."""
+    with open(os.path.join(test.folder, 'count'), encoding='utf-8') as file:
+        return [(float(rate), int(step), int(number)) for rate, step, number in
+                map(str.split, file)]

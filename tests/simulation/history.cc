@@ -25,7 +25,10 @@ namespace {
 // P5: after the last fault a job of this size takes seconds. Anything longer
 // waits for leases and timeouts, of which several may follow each other.
 constexpr absl::Duration kPatience = absl::Minutes(4);
-// Time for all processes to notice that the job is done.
+// Time for all processes to notice that the job is done, from its end or from
+// the end of a process's last pause. The longest wait that the end of the job
+// does not end is that for the connection of another member of an all-reduce,
+// 30 seconds (see GlooMeshOptions).
 constexpr absl::Duration kGoodbye = absl::Seconds(40);
 // More events than this mean an endless loop.
 constexpr int64_t kMostEvents = 3000000;
@@ -113,11 +116,16 @@ void Run(World* world, Faults* faults) {
 
 // Checks that every process notices the end of the job.
 void SayGoodbye(World* world) {
-  const absl::Time end = world->loop.now() + kGoodbye;
+  absl::Time awake = world->loop.now();
+  for (const auto& process : world->processes) {
+    if (!process->running()) continue;
+    awake = std::max(awake, process->life()->paused_until);
+  }
+  const absl::Time end = awake + kGoodbye;
   while (world->loop.now() < end && world->loop.RunOne()) {
   }
   for (const auto& process : world->processes) {
-    if (!process->running() || process->life()->paused_until > end) continue;
+    if (!process->running()) continue;
     const std::string state = process->State();
     // Processes that started late may still look for the coordinator, which has
     // ended.

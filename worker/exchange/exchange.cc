@@ -15,6 +15,7 @@ Exchange::Exchange(const JobSpec& job, const ArenaLayout* layout) {
 
 std::unique_ptr<StepGradients> Exchange::Begin(
     int64_t step, const std::vector<int64_t>& micro_batches) {
+  OnBegin(step);
   StepGradients::Plan plan = plan_;
   // Only the server can add sums in its GPU's memory.
   plan.adds = DeviceWeights(step).empty();

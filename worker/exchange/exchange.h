@@ -121,6 +121,9 @@ class Exchange {
   const StatedRates& rates() const { return rates_; }
 
  private:
+  // Called by Begin.
+  virtual void OnBegin(int64_t /*step*/) {}
+
   StatedRates rates_;
   StepGradients::Plan plan_;
 };

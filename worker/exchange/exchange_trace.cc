@@ -33,21 +33,17 @@ void ExchangeTrace::Arrived(int64_t version, int chunk, absl::Time begin) {
                      begin, about);
 }
 
-void ExchangeTrace::Updated(int64_t step, int chunk,
-                            const std::vector<std::vector<int>>& nodes,
-                            int receivers, absl::Time begin) {
+void ExchangeTrace::Updated(int64_t step, int chunk, const Route& route,
+                            absl::Time begin) {
   if (!recorder_->Wants(step)) return;
   const TraceRecorder::About about = {step, chunk};
   const absl::Time end = MonotonicNow();
   recorder_->Span(update_, update_track_, begin, end, about);
-  for (const std::vector<int>& member : nodes) {
-    for (const int node : member) {
-      recorder_->FlowEnd(ContributionFlow(step, chunk, node), update_track_,
-                         begin, about);
-    }
+  for (const int node : route.nodes) {
+    recorder_->FlowEnd(ContributionFlow(step, chunk, node), update_track_,
+                       begin, about);
   }
-  for (int64_t receiver = 0; receiver < receivers; ++receiver) {
-    if (receiver == receiver_) continue;
+  for (const int receiver : route.receivers) {
     recorder_->FlowBegin(WeightsFlow(step + 1, chunk, receiver), update_track_,
                          end, about);
   }

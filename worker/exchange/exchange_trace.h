@@ -27,15 +27,15 @@ class ExchangeTrace {
   // began to write it to its arena or, if it is in shared memory, to process
   // the server's notice that it is there.
   void Arrived(int64_t version, int chunk, absl::Time begin);
+  // What is added up for a chunk of an all-reduce, and who receives the result.
+  struct Route {
+    std::vector<int> nodes;      // Of the reduction tree.
+    std::vector<int> receivers;  // The other members that do.
+  };
   // For an all-reduce: records that this member has updated the chunk (on a
   // GPU, queued the update), after it had added up the contributions. The
-  // update began at `begin`. `nodes` lists, for each member, the nodes of the
-  // reduction tree whose sums that member contributed. The trace also shows a
-  // transfer of the chunk to each other member; `receivers` is the number of
-  // members.
-  void Updated(int64_t step, int chunk,
-               const std::vector<std::vector<int>>& nodes, int receivers,
-               absl::Time begin);
+  // update began at `begin`.
+  void Updated(int64_t step, int chunk, const Route& route, absl::Time begin);
 
  private:
   TraceRecorder* const recorder_;

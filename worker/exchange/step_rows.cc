@@ -2,15 +2,16 @@
 
 #include <utility>
 
+#include "common/codec/row_codec.h"
 #include "common/parameters/reduction_tree.h"
 
 namespace tributary {
 
-StepRows::StepRows(RowDims dims, WireDtype dtype, int tree_leaves, int64_t step,
-                   const std::vector<int64_t>& micro_batches,
+StepRows::StepRows(RowDims dims, Encoding encoding, int tree_leaves,
+                   int64_t step, const std::vector<int64_t>& micro_batches,
                    RowExchange* exchange)
     : dims_(std::move(dims)),
-      dtype_(dtype),
+      encoding_(encoding),
       tree_leaves_(tree_leaves),
       step_(step),
       exchange_(exchange) {
@@ -22,8 +23,8 @@ StepRows::StepRows(RowDims dims, WireDtype dtype, int tree_leaves, int64_t step,
 void StepRows::Ready(int micro_batch, int64_t sample_count,
                      TableGradients rows) {
   for (size_t table = 0; table < rows.size(); ++table) {
-    RoundTo(dtype_, rows[table]->values.get(),
-            rows[table]->rows() * dims_[table]);
+    RoundRows(encoding_, rows[table]->values.get(), rows[table]->rows(),
+              dims_[table]);
   }
   Sum sum = {sample_count, std::move(rows)};
   int node = tree_leaves_ + micro_batch;
@@ -42,8 +43,8 @@ void StepRows::Ready(int micro_batch, int64_t sample_count,
     // Addition is commutative, so the order of the two does not matter.
     sum.sample_count += sibling.sample_count;
     for (size_t table = 0; table < sum.rows.size(); ++table) {
-      sum.rows[table] =
-          AddRows(sum.rows[table], sibling.rows[table], dims_[table], dtype_);
+      sum.rows[table] = AddRows(sum.rows[table], sibling.rows[table],
+                                dims_[table], encoding_);
     }
     node /= 2;
   }

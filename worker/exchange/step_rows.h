@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/numerics/half.h"
 #include "common/sparse/row_gradients.h"
+#include "proto/parameter_server.pb.h"
 #include "worker/exchange/row_exchange.h"
 
 namespace tributary {
@@ -20,12 +20,13 @@ namespace tributary {
 // Thread-safe.
 class StepRows {
  public:
-  // `micro_batches` lists the micro-batches of step `step`, in ascending order.
-  // `exchange` must outlive this object.
-  StepRows(RowDims dims, WireDtype dtype, int tree_leaves, int64_t step,
+  // `encoding` is RowEncoding of the job. `micro_batches` lists the
+  // micro-batches of step `step`, in ascending order. `exchange` must outlive
+  // this object.
+  StepRows(RowDims dims, Encoding encoding, int tree_leaves, int64_t step,
            const std::vector<int64_t>& micro_batches, RowExchange* exchange);
 
-  // Takes the gradients of a micro-batch, which this object rounds to `dtype`.
+  // Takes the gradients of a micro-batch, which this object rounds.
   void Ready(int micro_batch, int64_t sample_count, TableGradients rows)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -36,7 +37,7 @@ class StepRows {
   };
 
   const RowDims dims_;
-  const WireDtype dtype_;
+  const Encoding encoding_;
   const int tree_leaves_;
   const int64_t step_;
   RowExchange* const exchange_;

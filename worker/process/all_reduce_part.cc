@@ -1,7 +1,5 @@
 #include "worker/process/all_reduce_part.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -13,20 +11,22 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "common/base/buffer_pool.h"
-#include "common/base/limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
-#include "common/optimizer/optimizer.h"
 #include "common/os/local_host.h"
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/replica_stream.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
+#include "worker/exchange/all_reduce/chunk_routes.h"
 #include "worker/exchange/device_sums.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
+#include "worker/exchange/worker_chunks.h"
+#include "worker/models/stages/stage_split.h"
+#include "worker/process/first_state.h"
+#include "worker/process/stage_chunks.h"
 #include "worker/process/worker_exchange.h"
 #include "worker/process/worker_network.h"
 #include "worker/training/threads/compute_thread_items.h"
@@ -73,100 +73,6 @@ class StateSaver {
   // Number of stored chunks, by version.
   std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);
 };
-
-// Writes a chunk's first version to the weights that the model reads.
-absl::Status Place(const float* values, int64_t count, int chunk,
-                   int64_t version, WorkState* state) {
-  float* to = nullptr;
-  if (state->BeginWrite(chunk, version, &to) != WeightsSink::Arrival::kWrite) {
-    return absl::InternalError("the initial weights cannot be written");
-  }
-  std::copy_n(values, count, to);
-  state->EndWrite(chunk, version);
-  return absl::OkStatus();
-}
-
-// Returns the XXH3-64 of each parameter's values.
-std::string ParameterDigests(const ArenaLayout& layout, const float* arena) {
-  std::string digests;
-  for (const Parameter& parameter : layout.parameters()) {
-    const uint64_t digest =
-        XXH3_64bits(arena + parameter.offset, parameter.size * sizeof(float));
-    digests.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
-  }
-  return digests;
-}
-
-// Creates version 0, writes it to `state`, and returns its ParameterDigests.
-absl::StatusOr<std::string> MakeFirst(TrainingSetup* setup, WorkState* state) {
-  const ArenaLayout& layout = setup->layout();
-  const Buffer arena = BufferPool(layout.arena_elements()).Take();
-  TRIBUTARY_RETURN_IF_ERROR(setup->MakeInitialWeights(arena.get()));
-  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
-    TRIBUTARY_RETURN_IF_ERROR(Place(arena.get() + layout.ChunkBegin(chunk),
-                                    layout.ChunkSize(chunk), chunk,
-                                    /*version=*/0, state));
-  }
-  return ParameterDigests(layout, arena.get());
-}
-
-absl::StatusOr<Snapshot> ReadFirst(const WorkerOptions& options,
-                                   const Open& open, const TrainingSetup& setup,
-                                   WorkState* state) {
-  const ArenaLayout& layout = setup.layout();
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(setup.job().optimizer()));
-  Snapshot first = MakeSnapshot(
-      layout, layout.ChunksOf(/*shard=*/0, /*servers=*/1), optimizer->slots());
-  ReadJournalRequest request;
-  *request.mutable_scope() = open.scope();
-  request.set_version(open.version());
-  TRIBUTARY_RETURN_IF_ERROR(
-      options.network->ReadReplica(options.coordinator, request, &first));
-  for (const Snapshot::Chunk& chunk : first.chunks) {
-    TRIBUTARY_RETURN_IF_ERROR(Place(chunk.values.get(), chunk.elements,
-                                    chunk.number, first.version, state));
-  }
-  return first;
-}
-
-void Publish(const std::string& name, const std::string& bytes,
-             MembershipClient* membership) {
-  WorkerReport report;
-  Publication* const publication = report.mutable_publication();
-  publication->set_name(name);
-  const size_t most = kDefaultLimits.text_bytes;
-  for (size_t begin = 0; begin < bytes.size(); begin += most) {
-    publication->add_part(bytes.substr(begin, most));
-  }
-  membership->Send(report);
-}
-
-// Compares version 0 of all members, which each of them has created itself. A
-// program that draws its initial values from random numbers of its own would
-// otherwise train a different model on each member. `digests` are this member's
-// ParameterDigests. Returns InvalidArgument, naming the first parameter that
-// differs from that of member 0.
-absl::Status CompareFirst(const std::string& digests, int member,
-                          const ArenaLayout& layout,
-                          MembershipClient* membership) {
-  constexpr char kName[] = "initial weights";
-  if (member == 0) Publish(kName, digests, membership);
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string expected,
-                             membership->AwaitPublication(kName));
-  if (digests == expected) return absl::OkStatus();
-  const size_t byte = std::mismatch(digests.begin(), digests.end(),
-                                    expected.begin(), expected.end())
-                          .first -
-                      digests.begin();
-  const size_t parameter =
-      std::min(byte / sizeof(uint64_t), layout.parameters().size() - 1);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the initial values of parameter ", layout.parameters()[parameter].name,
-      " differ from those of the first member of the all-reduce: derive them "
-      "only from the job's seed, so that all workers begin with the same "
-      "weights (in Python: create the network after tributary.connect)"));
-}
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
     const WorkerOptions& options, const Admission& admission,
@@ -254,14 +160,40 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
       exchange, layout, state, std::move(device_mesh), std::move(stream));
 }
 
+// Returns the micro-batches of each member.
 std::vector<LeafRange> AssignmentsOf(const Group& group, int micro_batches) {
-  std::vector<LeafRange> ranges;
-  for (int i = 0; i < group.leaf_begin_size(); ++i) {
-    ranges.push_back({group.leaf_begin(i), i + 1 < group.leaf_begin_size()
-                                               ? group.leaf_begin(i + 1)
-                                               : micro_batches});
+  const int members = group.leaf_begin_size();
+  std::vector<LeafRange> ranges(members);
+  int end = micro_batches;
+  for (int i = members - 1; i >= 0; --i) {
+    // The members of a replica of a pipeline have the same micro-batches.
+    if (i + 1 < members && group.leaf_begin(i) != group.leaf_begin(i + 1)) {
+      end = group.leaf_begin(i + 1);
+    }
+    ranges[i] = {group.leaf_begin(i), end};
   }
   return ranges;
+}
+
+// Returns the chunks of each member of a pipeline.
+absl::StatusOr<std::vector<WorkerChunks>> ChunksOf(const Group& group,
+                                                   const StageSplit& split) {
+  const int members = group.leaf_begin_size();
+  const int stages = static_cast<int>(split.stages.size());
+  std::vector<WorkerChunks> chunks;
+  for (int i = 0; i < members && i < group.stage_begin_size(); ++i) {
+    const int begin = group.stage_begin(i);
+    const bool ends = i + 1 == members ||
+                      group.leaf_begin(i) != group.leaf_begin(i + 1) ||
+                      i + 1 == group.stage_begin_size();
+    const int end = ends ? stages : group.stage_begin(i + 1);
+    if (begin < 0 || begin >= end || end > stages) break;
+    chunks.push_back(StageChunks(split, begin, end));
+  }
+  if (static_cast<int>(chunks.size()) == members) return chunks;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the coordinator's Group does not divide ", stages,
+                   " stages among ", members, " members"));
 }
 
 void SendSaved(int64_t version, bool passed, MembershipClient* membership) {
@@ -294,8 +226,15 @@ std::shared_ptr<StateSaver> OpenSaver(const WorkerOptions& options,
 absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
     const WorkerOptions& options, const Admission& admission, const Open& open,
     NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
-    MembershipClient* membership, WorkState* state) {
+    const StagePart* stages, MembershipClient* membership, WorkState* state) {
   const ArenaLayout& layout = setup->layout();
+  ChunkRanges read;
+  int64_t generation = 0;
+  if (stages != nullptr) {
+    read = StageChunks(*stages->split, stages->begin_stage, stages->end_stage)
+               .read;
+    generation = stages->generation;
+  }
   AllReduceExchange::Options exchange;
   exchange.job = setup->job();
   exchange.steps = setup->rounds().count();
@@ -310,11 +249,11 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
         setup->rounds().RoundsFor(setup->job().evaluation().every_steps());
   }
   bool late = false;
-  std::string digests;
   if (open.version() == 0) {
-    TRIBUTARY_ASSIGN_OR_RETURN(digests, MakeFirst(setup, state));
+    TRIBUTARY_RETURN_IF_ERROR(MakeFirst(*setup, read, state));
   } else {
-    absl::StatusOr<Snapshot> first = ReadFirst(options, open, *setup, state);
+    absl::StatusOr<Snapshot> first =
+        ReadFirst(options, open, *setup, read, state);
     // The server removes the version when the members of the group have saved
     // newer ones. The worker has then joined too late for this attempt, and
     // waits for the next one like other workers without micro-batches.
@@ -326,19 +265,35 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
   }
   WorkerReport synced;
   synced.mutable_synced()->set_version(open.version());
+  synced.mutable_synced()->set_stage_generation(generation);
   membership->Send(synced);
-  TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
+  TRIBUTARY_ASSIGN_OR_RETURN(const Group group,
+                             membership->AwaitGroup(generation));
   if (late) {
     return absl::UnavailableError(
         absl::StrCat("the coordinator has lost the state of version ",
                      open.version(), ", which the all-reduce begins with"));
   }
-  if (open.version() == 0) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CompareFirst(digests, group.member(), layout, membership));
+  const int micro_batches =
+      static_cast<int>(setup->job().batch().micro_batches());
+  exchange.assignments = AssignmentsOf(group, micro_batches);
+  if (group.member() < 0 || group.member() >= group.leaf_begin_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the coordinator's Group has no member ", group.member()));
   }
-  exchange.assignments = AssignmentsOf(
-      group, static_cast<int>(setup->job().batch().micro_batches()));
+  if (stages != nullptr) {
+    TRIBUTARY_ASSIGN_OR_RETURN(exchange.chunks,
+                               ChunksOf(group, *stages->split));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ChunkRoutes routes,
+      ChunkRoutes::Create(layout.chunk_count(), micro_batches,
+                          exchange.assignments, exchange.chunks));
+  if (open.version() == 0) {
+    TRIBUTARY_RETURN_IF_ERROR(CompareFirst(state->Weights(/*version=*/0),
+                                           group.member(), routes, layout,
+                                           membership));
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<PeerMesh> mesh,
       ConnectOverNetwork(options, admission, group, membership));
@@ -347,7 +302,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
     *report.mutable_sums() = sums;
     membership->Send(report);
   };
-  const size_t chunks = layout.ChunksOf(mesh->rank(), mesh->size()).size();
+  const size_t chunks = routes.OwnedBy(mesh->rank()).size();
   exchange.save =
       [saver = OpenSaver(options, admission, open, chunks, membership, state)](
           int64_t version, const Snapshot::Chunk& chunk) {

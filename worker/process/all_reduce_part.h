@@ -12,6 +12,7 @@
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_process.h"
 #include "worker/state/work_state.h"
+#include "worker/training/stages/stage_part.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -23,14 +24,16 @@ namespace tributary {
 // has formed the group, and connects to the members.
 //
 // Uses NCCL if the group does; `nccl` is null if this worker cannot use it, and
-// `trace` if no step is traced. On failure, returns JobDoneStatus() if the job
-// finished without this worker, or else the first error. All pointers, and
-// `options.network`, must outlive the exchange, which receives the
-// coordinator's Save orders until it is destroyed.
+// `trace` if no step is traced. `stages` is null unless the worker computes
+// stages of a pipeline; then it has to do with their chunks only. On failure,
+// returns JobDoneStatus() if the job finished without this worker, Aborted if
+// it gets other stages before the group is formed, or else the first error. All
+// pointers, and `options.network`, must outlive the exchange, which receives
+// the coordinator's Save orders until it is destroyed.
 absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
     const WorkerOptions& options, const Admission& admission, const Open& open,
     NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
-    MembershipClient* membership, WorkState* state);
+    const StagePart* stages, MembershipClient* membership, WorkState* state);
 
 }  // namespace tributary
 

@@ -97,13 +97,18 @@ void MembershipClient::SetStepComplete(
   step_complete_ = std::move(complete);
 }
 
-absl::StatusOr<Group> MembershipClient::AwaitGroup() {
-  const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return group_.has_value() || finished_ || stopped_ || !ended_.ok();
+absl::StatusOr<Group> MembershipClient::AwaitGroup(int64_t stage_generation) {
+  const auto restaged = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return stage_.has_value() && stage_->generation() > stage_generation;
+  };
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return group_.has_value() || restaged() || finished_ || stopped_ ||
+           !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
   Await(&mu_, absl::Condition(&settled));
   if (group_.has_value()) return *group_;
+  if (restaged()) return absl::AbortedError("the worker gets other stages");
   if (finished_) return JobDoneStatus();
   return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
 }

@@ -86,10 +86,12 @@ class MembershipClient final
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
-  // Blocks until this worker is a member of a group. Returns JobDoneStatus() if
-  // the job finishes without this worker, Cancelled if the job is stopped, and
-  // the connection's error if it ends first.
-  absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
+  // Blocks until this worker is a member of a group. Returns Aborted if a Stage
+  // with a larger generation than `stage_generation` arrives first,
+  // JobDoneStatus() if the job finishes without this worker, Cancelled if the
+  // job is stopped, and the connection's error if it ends first.
+  absl::StatusOr<Group> AwaitGroup(int64_t stage_generation = 0)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until a member of the all-reduce group, possibly this one, publishes
   // a value, such as its address, under `name`, and returns the value. Returns
   // Cancelled if the job is stopped, and the connection's error if it ends

@@ -12,10 +12,11 @@
 #include "common/base/status_macros.h"
 #include "common/os/local_host.h"
 #include "common/os/logger.h"
-#include "common/parameters/chunk_ranges.h"
 #include "worker/exchange/stages/network/stage_connection.h"
 #include "worker/models/stages/stage_model.h"
 #include "worker/nn/network_cuts.h"
+#include "worker/process/all_reduce_part.h"
+#include "worker/process/stage_chunks.h"
 #include "worker/process/worker_exchange.h"
 #include "worker/training/stage_proposal.h"
 
@@ -90,8 +91,7 @@ void Fill(const StageSplit& split, const StageProposal& proposal,
 }  // namespace
 
 PipelinePart::PipelinePart(const WorkerOptions& options,
-                           const Admission& admission,
-                           const TrainingSetup* setup,
+                           const Admission& admission, TrainingSetup* setup,
                            MembershipClient* membership)
     : options_(options),
       admission_(admission),
@@ -106,7 +106,7 @@ PipelinePart::~PipelinePart() {
 
 absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
     const WorkerOptions& options, const Admission& admission,
-    const TrainingSetup* setup, MembershipClient* membership) {
+    TrainingSetup* setup, MembershipClient* membership) {
   auto part = std::unique_ptr<PipelinePart>(
       new PipelinePart(options, admission, setup, membership));
   if (setup->device(/*thread=*/0)->has_own_memory()) {
@@ -149,7 +149,7 @@ void PipelinePart::FillReady(Ready* ready) const {
 }
 
 absl::Status PipelinePart::Run(
-    WorkerPart* part, const WorkState::Options& state_options,
+    WorkerPart* part, const Open& open, const WorkState::Options& state_options,
     WorkState* waiting, const std::function<void(WorkState*)>& on_state) {
   int64_t generation = 0;
   while (true) {
@@ -162,7 +162,7 @@ absl::Status PipelinePart::Run(
       continue;
     }
     const absl::Status status =
-        Compute(stage, part, state_options, waiting, on_state);
+        Compute(stage, part, open, state_options, waiting, on_state);
     if (!status.GetPayload(kRestaged).has_value()) return status;
   }
 }
@@ -195,16 +195,12 @@ absl::Status PipelinePart::Adopt(const std::vector<int>& cuts) {
 }
 
 absl::Status PipelinePart::Compute(
-    const Stage& stage, WorkerPart* part,
+    const Stage& stage, WorkerPart* part, const Open& open,
     const WorkState::Options& state_options, WorkState* waiting,
     const std::function<void(WorkState*)>& on_state) {
   std::vector<int> cuts;
-  std::vector<ChunkRange> chunks;
-  for (int s = 0; s < stage.stage_size(); ++s) {
-    if (s > 0) cuts.push_back(stage.stage(s).layer_begin());
-    if (s < stage.stage_begin() || s >= stage.stage_end()) continue;
-    chunks.insert(chunks.end(), stage.stage(s).read_chunk().begin(),
-                  stage.stage(s).read_chunk().end());
+  for (int s = 1; s < stage.stage_size(); ++s) {
+    cuts.push_back(stage.stage(s).layer_begin());
   }
   TRIBUTARY_RETURN_IF_ERROR(Adopt(cuts));
   StagePart computed;
@@ -236,12 +232,14 @@ absl::Status PipelinePart::Compute(
                          network));
   computed.model = model.get();
   WorkState::Options options = state_options;
-  options.chunks = ChunkRanges::Union(chunks);
+  options.chunks =
+      StageChunks(split_, computed.begin_stage, computed.end_stage).read;
   const std::unique_ptr<WorkState> state =
       WorkState::Create(setup_.job(), options, &setup_.layout());
   membership_->Attach(state.get());
   on_state(state.get());
   const absl::Cleanup detach = [&] {
+    membership_->SetDeal(nullptr);
     membership_->SetStageOrdered(0, nullptr);
     membership_->SetStepComplete(nullptr);
     state->SetOver(nullptr);
@@ -254,15 +252,30 @@ absl::Status PipelinePart::Compute(
   membership_->SetStageOrdered(stage.generation(),
                                [&] { state->Fail(Restaged()); });
   if (stage.initialize()) state->RequestInitialize();
-  WorkerChunks worker_chunks;
-  worker_chunks.read = options.chunks;
-  worker_chunks.begin = stage.stage(stage.stage_begin()).chunk_begin();
-  worker_chunks.end = stage.stage(stage.stage_end() - 1).chunk_end();
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Exchange> exchange,
-      ConnectToServers(options_, admission_, setup_, part->recorder(),
-                       state.get(), worker_chunks));
-  return part->Train(state.get(), exchange.get(), {&computed});
+  absl::StatusOr<std::unique_ptr<Exchange>> exchange =
+      Connect(computed, part, open, state.get());
+  if (!exchange.ok()) {
+    // Tells whether other stages were ordered meanwhile.
+    return state->status().ok() ? exchange.status() : state->status();
+  }
+  return part->Train(state.get(), exchange->get(), {&computed});
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> PipelinePart::Connect(
+    const StagePart& stages, WorkerPart* part, const Open& open,
+    WorkState* state) {
+  if (!setup_.traits().workers_exchange_directly) {
+    return ConnectToServers(
+        options_, admission_, setup_, part->recorder(), state,
+        StageChunks(split_, stages.begin_stage, stages.end_stage));
+  }
+  // The only assignment of an all-reduce arrives before WorkerPart::Train.
+  membership_->SetDeal([this, part](const Deal& deal) {
+    part->NoteAssignment(deal);
+    OnDeal(deal);
+  });
+  return JoinAllReduce(options_, admission_, open, /*nccl=*/nullptr, &setup_,
+                       part->recorder(), &stages, membership_, state);
 }
 
 void PipelinePart::OnDeal(const Deal& deal) {

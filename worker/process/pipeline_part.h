@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/exchange/exchange.h"
 #include "worker/exchange/stages/pipeline_peers.h"
 #include "worker/exchange/stages/stage_port.h"
 #include "worker/exchange/stages/transfer_plan.h"
@@ -37,35 +38,41 @@ class PipelinePart {
   // the errors of WorkerNetwork::AcceptTransfers.
   static absl::StatusOr<std::unique_ptr<PipelinePart>> Create(
       const WorkerOptions& options, const Admission& admission,
-      const TrainingSetup* setup, MembershipClient* membership);
+      TrainingSetup* setup, MembershipClient* membership);
   ~PipelinePart();
 
   // Adds the proposal, and the addresses of this worker.
   void FillReady(Ready* ready) const;
-  // Follows the coordinator's orders until the job is done. `on_state` receives
-  // each WorkState, and `waiting`, the one that is attached to the membership
-  // while the worker has no stages, before it is destroyed.
-  absl::Status Run(WorkerPart* part, const WorkState::Options& state_options,
-                   WorkState* waiting,
+  // Follows the coordinator's orders until the job is done. `open` is the
+  // result of MembershipClient::AwaitOpen. `on_state` receives each WorkState,
+  // and `waiting`, the one that is attached to the membership while the worker
+  // has no stages, before it is destroyed.
+  absl::Status Run(WorkerPart* part, const Open& open,
+                   const WorkState::Options& state_options, WorkState* waiting,
                    const std::function<void(WorkState*)>& on_state);
 
  private:
   PipelinePart(const WorkerOptions& options, const Admission& admission,
-               const TrainingSetup* setup, MembershipClient* membership);
+               TrainingSetup* setup, MembershipClient* membership);
 
   // Sets split_ to the division at `cuts`, and plans the transfers.
   absl::Status Adopt(const std::vector<int>& cuts);
   // Computes the stages of an order until the next one.
-  absl::Status Compute(const Stage& stage, WorkerPart* part,
+  absl::Status Compute(const Stage& stage, WorkerPart* part, const Open& open,
                        const WorkState::Options& state_options,
                        WorkState* waiting,
                        const std::function<void(WorkState*)>& on_state);
+  // Connects to the servers or, in an all-reduce, to the other members.
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const StagePart& stages,
+                                                    WorkerPart* part,
+                                                    const Open& open,
+                                                    WorkState* state);
   void OnDeal(const Deal& deal) ABSL_LOCKS_EXCLUDED(mu_);
   PipelinePlace PlaceIn(int64_t generation) const ABSL_LOCKS_EXCLUDED(mu_);
 
   const WorkerOptions& options_;
   const Admission& admission_;
-  const TrainingSetup& setup_;
+  TrainingSetup& setup_;
   MembershipClient* const membership_;
   const PipelineSchedule schedule_;
   Ready proposal_;  // Only its stages.

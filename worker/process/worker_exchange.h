@@ -7,11 +7,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/optimizer/program_rule.h"
-#include "common/parameters/chunk_ranges.h"
 #include "common/trace/trace_recorder.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/device.h"
+#include "worker/exchange/worker_chunks.h"
 #include "worker/process/worker_process.h"
 #include "worker/state/work_state.h"
 #include "worker/training/training_setup.h"
@@ -19,14 +19,6 @@
 namespace tributary {
 
 class Exchange;
-
-// The chunks of a worker; by default all chunks of the model.
-struct WorkerChunks {
-  ChunkRanges read;  // Those whose weights the worker receives.
-  // Those to which it contributes: [begin, end). `end` 0 stands for all.
-  int begin = 0;
-  int end = 0;
-};
 
 // Connects to all servers of the job. `setup` and `state` must outlive the
 // exchange, and so must `trace`, which may be null. Blocks up to

@@ -71,8 +71,10 @@ ProcessStatistics WorkerPart::Statistics(const Trainer& trainer,
   WorkerShare share;
   share.micro_batches = micro_batches_;
   share.threads = threads_;
-  // In an all-reduce, the members agree on their micro-batches.
-  if (setup_->traits().fixed_members && statistics.steps() > 0) {
+  // In an all-reduce, the members agree on their micro-batches before Train. In
+  // a pipeline, micro-batches are not counted.
+  if (setup_->traits().fixed_members && statistics.steps() > 0 &&
+      statistics.leaves() > 0) {
     share.micro_batches = static_cast<int>(
         std::max<int64_t>(1, statistics.leaves() / statistics.steps()));
   }
@@ -86,6 +88,13 @@ ProcessStatistics WorkerPart::Statistics(const Trainer& trainer,
     *statistics.mutable_device_account() = *account.device;
   }
   return statistics;
+}
+
+void WorkerPart::NoteAssignment(const Deal& deal) {
+  if (setup_->traits().whole_batches || deal.leaf_end() <= deal.leaf_begin()) {
+    return;
+  }
+  micro_batches_ = deal.leaf_end() - deal.leaf_begin();
 }
 
 void WorkerPart::CheckDevices() {
@@ -141,10 +150,7 @@ absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
     membership_->SetDeal(nullptr);
   };
   membership_->SetDeal([this, exchange, parts](const Deal& deal) {
-    if (!setup_->traits().whole_batches &&
-        deal.leaf_end() > deal.leaf_begin()) {
-      micro_batches_ = deal.leaf_end() - deal.leaf_begin();
-    }
+    NoteAssignment(deal);
     if (parts.stages != nullptr) parts.stages->on_deal(deal);
     exchange->ShowAssignment(deal);
   });

@@ -51,6 +51,9 @@ class WorkerPart {
   }
   // Sends heartbeats in `phase` until the next call, or until Train.
   void Beat(const char* phase);
+  // Notes how many micro-batches the worker computes. Only for assignments that
+  // arrive before Train.
+  void NoteAssignment(const Deal& deal);
   // Notes in StayFacts whether a device of the worker has failed.
   void CheckDevices();
 

@@ -208,12 +208,13 @@ absl::Status TakePart(const WorkerOptions& options,
   WorkerPart part(options, admission, setup.get(), membership, beat, stay);
   if (pipeline != nullptr) {
     pulse.reset();
-    return pipeline->Run(&part, state_options, state.get(), on_state);
+    return pipeline->Run(&part, open, state_options, state.get(), on_state);
   }
   absl::StatusOr<std::unique_ptr<Exchange>> joined =
       setup->traits().workers_exchange_directly
           ? JoinAllReduce(options, admission, open, nccl, setup.get(),
-                          part.recorder(), membership, state.get())
+                          part.recorder(), /*stages=*/nullptr, membership,
+                          state.get())
           : ConnectToServers(options, admission, *setup, part.recorder(),
                              state.get());
   if (!joined.ok()) part.CheckDevices();

@@ -8,39 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
 #include "worker/models/stages/layer_costs.h"
-#include "worker/models/stages/stage_split.h"
-#include "worker/nn/network_cuts.h"
+#include "worker/models/stages/stage_cuts.h"
 
 namespace tributary {
 namespace {
-
-// Returns the layers that the job names, as the first ones of the stages but
-// the first. Returns InvalidArgument, naming the layer and some that exist.
-absl::StatusOr<std::vector<int>> NamedCuts(const PipelineSpec& spec,
-                                           const Graph& graph) {
-  std::vector<int> cuts;
-  for (const std::string& name : spec.split()) {
-    const auto found = std::find_if(
-        graph.nodes().begin(), graph.nodes().end(),
-        [&](const Graph::Node& node) { return node.name == name; });
-    if (found == graph.nodes().end()) {
-      const std::vector<bool> allowed = AllowedCuts(graph);
-      std::vector<std::string> names;
-      for (size_t i = 1; i < allowed.size(); ++i) {
-        if (allowed[i]) names.push_back(graph.nodes()[i].name);
-      }
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parallel.pipeline.split: the model has no layer ", name,
-          "; a stage may begin with ", absl::StrJoin(names, ", ")));
-    }
-    cuts.push_back(static_cast<int>(found - graph.nodes().begin()));
-  }
-  return cuts;
-}
 
 // Returns a line for stage `number`, which computes the layers [begin, end).
 std::string Describe(int number, const Graph& graph, int begin, int end) {
@@ -77,23 +51,6 @@ std::vector<int> NumbersOf(const std::vector<int>& layers,
   return numbers;
 }
 
-// Returns, for each layer, whether a stage may begin with it such that it and
-// the stages around it have parameters, as a job requires.
-std::vector<bool> CutsBetweenParameters(const Graph& graph) {
-  std::vector<bool> cuts = AllowedCuts(graph);
-  bool found = false;  // Parameters, between a layer and the next cut.
-  for (size_t i = cuts.size(); i-- > 0;) {
-    found = found || !graph.nodes()[i].parameters.empty();
-    if (i == 0 || !cuts[i]) continue;
-    cuts[i] = found;
-    found = false;
-  }
-  if (found) return cuts;
-  const auto first = std::find(cuts.begin(), cuts.end(), true);
-  if (first != cuts.end()) *first = false;
-  return cuts;
-}
-
 // Returns the memory that a micro-batch takes for weights, a gradient and an
 // optimizer's state of its own.
 int64_t LearnerBytes(const TrainingSetup& setup, const Graph::Node& node) {
@@ -106,16 +63,6 @@ int64_t LearnerBytes(const TrainingSetup& setup, const Graph::Node& node) {
              static_cast<int64_t>(sizeof(float));
   }
   return copies * bytes;
-}
-
-absl::Status CheckStageCount(const PipelineSpec& spec, const Graph& graph) {
-  const std::vector<bool> cuts = CutsBetweenParameters(graph);
-  const auto possible = 1 + std::count(cuts.begin(), cuts.end(), true);
-  if (spec.stages() <= possible) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("parallel.pipeline.stages is ", spec.stages(),
-                   ", but the model can be divided into at most ", possible,
-                   " stages with parameters; reduce it"));
 }
 
 }  // namespace
@@ -132,10 +79,8 @@ absl::StatusOr<MeasuredStages> MeasureStages(const TrainingSetup& setup,
                                              const Graph& graph) {
   const JobSpec& job = setup.job();
   const PipelineSpec& spec = job.parallel().pipeline();
-  TRIBUTARY_RETURN_IF_ERROR(CheckStageCount(spec, graph));
+  TRIBUTARY_RETURN_IF_ERROR(CheckStages(spec, graph));
   TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int> layers, NamedCuts(spec, graph));
-  TRIBUTARY_RETURN_IF_ERROR(
-      SplitIntoStages(graph, setup.layout(), layers).status());
   const int64_t samples = job.batch().global() / job.batch().micro_batches();
   TRIBUTARY_ASSIGN_OR_RETURN(
       LayerCosts costs, MeasureLayers([&] { return setup.BuildGraph(); },
@@ -174,7 +119,7 @@ absl::StatusOr<MeasuredStages> MeasureStages(const TrainingSetup& setup,
 absl::StatusOr<StageProposal> ProposeStages(const TrainingSetup& setup,
                                             const Graph& graph) {
   const PipelineSpec& spec = setup.job().parallel().pipeline();
-  TRIBUTARY_RETURN_IF_ERROR(CheckStageCount(spec, graph));
+  TRIBUTARY_RETURN_IF_ERROR(CheckStages(spec, graph));
   StageProposal proposal;
   if (spec.stages() > 1 && spec.split().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const MeasuredStages measured,
@@ -195,8 +140,6 @@ absl::StatusOr<StageProposal> ProposeStages(const TrainingSetup& setup,
     const int end = s < proposal.cuts.size()
                         ? proposal.cuts[s]
                         : static_cast<int>(graph.nodes().size());
-    // Names in another order than that of the layers are refused later.
-    if (begin >= end) break;
     proposal.descriptions.push_back(
         Describe(static_cast<int>(s), graph, begin, end));
     begin = end;

@@ -75,6 +75,18 @@ MemoryAccount MemoryOf(const StagePart& part, const TrainingSetup& setup,
     memory.set_optimizer(micro_batches * state * written);
     memory.set_gradients(micro_batches * read);
   }
+  if (!setup.traits().servers_update) {
+    const auto optimizer = Optimizer::Create(setup.job().optimizer());
+    const int64_t state = optimizer.ok() ? (*optimizer)->slots() : 0;
+    // The members with these stages reduce the chunks in turn.
+    const int64_t replicas =
+        (setup.job().batch().micro_batches() + micro_batches - 1) /
+        micro_batches;
+    memory.set_optimizer(setup.traits().workers_shard_optimizer
+                             ? state * written / replicas
+                             : state * read);
+    memory.set_copies((1 + state) * written / replicas);
+  }
   return memory;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/codec/row_codec.h"
 #include "common/sparse/row_version.h"
 
 namespace tributary {
@@ -29,10 +30,10 @@ int64_t TrainingRows::VersionOf(int64_t step) const {
 
 void TrainingRows::Begin(const Task& task) {
   const JobSpec& job = setup_.job();
-  step_ = std::make_unique<StepRows>(
-      RowDimsOf(job.sparse()), job.exchange().wire_dtype(),
-      static_cast<int>(job.batch().micro_batches()), task.version, task.items,
-      exchange_);
+  step_ =
+      std::make_unique<StepRows>(RowDimsOf(job.sparse()), RowEncoding(job),
+                                 static_cast<int>(job.batch().micro_batches()),
+                                 task.version, task.items, exchange_);
   if (announced_ != nullptr) return announced_->Begin(task.version);
   {
     absl::MutexLock lock(&mu_);

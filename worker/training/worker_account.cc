@@ -26,6 +26,7 @@ WorkerAccount AccountOf(const TrainingSetup& setup, const TaskRunner* runner,
     account.host.set_optimizer(parts.optimizer());
     account.host.set_gradients(parts.gradients());
     account.host.set_activations(parts.activations());
+    account.host.set_copies(parts.copies());
   }
   if (!own_memory) return account;
   const int threads = share.threads;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
+#include "common/codec/row_codec.h"
 #include "common/numerics/sum_of_squares.h"
 #include "common/sparse/key_hash.h"
 #include "common/text/counted.h"
@@ -21,7 +22,8 @@ namespace tributary {
 namespace {
 
 // Adds up the rows of a step in the order of the reduction tree.
-TableGradients Total(const TreeSum& sum, const ServerTables& tables) {
+TableGradients Total(const TreeSum& sum, Encoding encoding,
+                     const ServerTables& tables) {
   std::vector<TableGradients> stack;
   for (const auto& source : sum.steps()) {
     if (source != nullptr) {
@@ -33,7 +35,7 @@ TableGradients Total(const TreeSum& sum, const ServerTables& tables) {
     TableGradients& left = stack.back();
     for (size_t table = 0; table < tables.size(); ++table) {
       left[table] =
-          AddRows(left[table], right[table], tables[table]->dim(), sum.dtype());
+          AddRows(left[table], right[table], tables[table]->dim(), encoding);
     }
   }
   return std::move(stack.back());
@@ -65,7 +67,6 @@ std::unique_ptr<ContributionQueue> NewQueue(
     const TableEngine::Options& options) {
   ConsistencyPolicy::Options policy;
   policy.leaves = static_cast<int>(options.job.batch().micro_batches());
-  policy.dtype = options.job.exchange().wire_dtype();
   policy.steps = options.steps;
   policy.first_step = options.first_version;
   if (options.whole_batches) {
@@ -104,6 +105,7 @@ absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
 TableEngine::TableEngine(Options options, Executor* pool, ServerTables tables)
     : options_(std::move(options)),
       pool_(pool),
+      encoding_(RowEncoding(options_.job)),
       recipe_(options_.job, options_.steps, /*statistics_rate=*/0),
       tables_(std::move(tables)),
       queue_(NewQueue(options_)),
@@ -182,7 +184,7 @@ void TableEngine::Advance() {
 }
 
 void TableEngine::Sum() {
-  total_ = Total(step_.sum, tables_);
+  total_ = Total(step_.sum, encoding_, tables_);
   const StepSums sums = SumsOf(total_);
   {
     absl::MutexLock lock(&mu_);

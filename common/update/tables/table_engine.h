@@ -25,6 +25,7 @@
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/consistency/consistency_policy.h"
 #include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -190,6 +191,7 @@ class TableEngine {
 
   const Options options_;
   Executor* const pool_;
+  const Encoding encoding_;  // Of the gradients that it receives.
   const UpdateRecipe recipe_;
   ServerTables tables_;
   ReplicateCallback replicate_;  // Null in jobs without replicas.

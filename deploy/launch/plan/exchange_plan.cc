@@ -18,6 +18,7 @@
 #include "common/plan/memory_account.h"
 #include "common/plan/payload_bytes.h"
 #include "common/plan/row_memory.h"
+#include "common/plan/row_traffic.h"
 #include "common/text/counted.h"
 #include "deploy/launch/plan/plan_units.h"
 #include "nlohmann/json.hpp"
@@ -82,6 +83,10 @@ class Planner {
       elements_ += static_cast<double>(elements);
       payload_ += payload;
     }
+    if (!inputs.job.has_sparse()) return;
+    const ChunkMessages rows = RowTraffic(inputs.job);
+    load_.rows = {at_once_ * BytesOnWire(rows.up) / Computing(),
+                  at_once_ * BytesOnWire(rows.down) / Computing()};
   }
 
   // Computing time of one step.
@@ -193,8 +198,11 @@ class Planner {
     times.shared_link = true;
     times.pass = PassSeconds(elements_);
     const double sockets = inputs_.socket_seconds_per_byte / 2;
-    times.up = Contributions() * bytes_.up * sockets;
-    times.down = inputs_.workers * bytes_.down * sockets;
+    times.up =
+        (Contributions() * bytes_.up + Computing() * load_.rows.up) * sockets;
+    times.down =
+        (inputs_.workers * bytes_.down + Computing() * load_.rows.down) *
+        sockets;
     return times;
   }
 
@@ -219,6 +227,13 @@ class Planner {
   double Contributions() const {
     return std::accumulate(load_.contributions.begin(),
                            load_.contributions.end(), 0.0);
+  }
+
+  // Number of workers that compute.
+  double Computing() const {
+    return static_cast<double>(
+        load_.contributions.size() -
+        std::count(load_.contributions.begin(), load_.contributions.end(), 0));
   }
 
   // Update time of a server with this many elements.
@@ -437,7 +452,8 @@ std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
   absl::StrAppend(&text, "\n", plan.advice, "\n\n",
                   MemoryLine("server", inputs.server_memory),
                   MemoryLine("worker", inputs.worker_memory),
-                  DescribeTables(inputs.job.sparse()));
+                  DescribeTables(inputs.job.sparse()),
+                  DescribeRowTraffic(inputs.job));
   return text;
 }
 

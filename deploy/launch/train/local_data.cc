@@ -3,6 +3,7 @@
 #include <google/protobuf/message.h>
 
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <system_error>
@@ -12,7 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/data_set.h"
 #include "worker/models/initial_weights.h"
+#include "worker/models/stages/stage_cuts.h"
+#include "worker/nn/graph.h"
 
 namespace tributary {
 namespace {
@@ -100,6 +104,18 @@ absl::Status WithField(const absl::Status& status,
   return status;
 }
 
+// Checks that the model can be divided into the stages of the job's pipeline.
+absl::Status CheckPipeline(const JobSpec& job, const DataInfo& info,
+                           const TrainingSources& sources) {
+  if (!job.parallel().has_pipeline() || sources.build_graph == nullptr) {
+    return absl::OkStatus();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph,
+                             sources.build_graph(job.model(), info));
+  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  return CheckStages(job.parallel().pipeline(), graph);
+}
+
 }  // namespace
 
 absl::Status CheckLocalData(const JobSpec& job,
@@ -108,7 +124,10 @@ absl::Status CheckLocalData(const JobSpec& job,
     TRIBUTARY_RETURN_IF_ERROR(
         CheckInitialWeights(job.model().initial_weights()));
   }
-  if (job.data().has_external()) return absl::OkStatus();
+  // The size of a sample decides on the layers.
+  if (job.data().has_external() && !job.parallel().has_pipeline()) {
+    return absl::OkStatus();
+  }
   const std::vector<NamedPath> paths = PathsOf(job.data());
   int64_t bytes = 0;
   for (const NamedPath& named : paths) {
@@ -124,7 +143,9 @@ absl::Status CheckLocalData(const JobSpec& job,
     }
   }
   if (bytes > kMostCheckedBytes) return absl::OkStatus();
-  return WithField(sources.open_data(job).status(), paths);
+  const absl::StatusOr<std::unique_ptr<DataSet>> data = sources.open_data(job);
+  if (!data.ok()) return WithField(data.status(), paths);
+  return CheckPipeline(job, (*data)->info(), sources);
 }
 
 }  // namespace tributary

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/codec/row_codec.h"
 #include "common/job/exchange_traits.h"
 
 namespace tributary {
@@ -22,13 +23,19 @@ constexpr double kRelativeTolerance = 1e-3;
 // fraction.
 constexpr double kSimilar = 0.1;
 
-constexpr char kRoundsOtherwise[] = "it rounds sums to 16 bits in another way";
+constexpr char kRoundsOtherwise[] =
+    "it rounds sums to 16 bits, or rows to 8 bits, in another way";
 constexpr char kRoundingRule[] =
-    "ENCODINGS.md, 16-bit numbers: round to nearest, ties to even";
+    "ENCODINGS.md, 16-bit numbers and 8-bit rows: round to nearest, ties to "
+    "even";
+
+bool RoundsSums(const JobSpec& job) {
+  return job.exchange().wire_dtype() != ExchangeSpec::FLOAT32 ||
+         (job.has_sparse() && RowEncoding(job) != FLOAT32);
+}
 
 bool HasEncoding(const JobSpec& job) {
-  return job.exchange().wire_dtype() != ExchangeSpec::FLOAT32 ||
-         job.exchange().has_compression();
+  return RoundsSums(job) || job.exchange().has_compression();
 }
 
 bool Differs(double a, double b, double tolerance) {
@@ -58,7 +65,7 @@ Fault CauseOf(const JobSpec& job, int position) {
         "version r, and the leaf's gradient is n_total * (start - w)"};
   }
   // The error of one step is small, so that the first losses are right.
-  if (job.exchange().wire_dtype() != ExchangeSpec::FLOAT32 && position > 2) {
+  if (RoundsSums(job) && position > 2) {
     return {kRoundsOtherwise, kRoundingRule};
   }
   // The first step has no residual.
@@ -134,7 +141,7 @@ std::optional<Fault> CompareWeights(const JobSpec& job,
       "the final weights differ from those of the built-in worker by ",
       relative, " of the change in training, at most ", kRelativeTolerance,
       " is expected");
-  if (job.exchange().wire_dtype() != ExchangeSpec::FLOAT32) {
+  if (RoundsSums(job)) {
     return Fault{absl::StrCat(what, ": ", kRoundsOtherwise), kRoundingRule};
   }
   return Fault{what, "PROTOCOL.md, What a worker guarantees; MODELS.md"};

@@ -250,6 +250,9 @@ std::vector<Scenario> AllScenarios() {
   all.back().applies = [](const JobSpec& job) {
     return !job.exchange().has_compression();
   };
+  train("eight-bit-rows", "rows and their gradients in 8 bits", 2, 1,
+        {"sparse.wire_dtype=INT8"});
+  all.back().applies = [](const JobSpec& job) { return job.has_sparse(); };
   all.push_back({"late-join", "a second worker joins later", &LateJoin});
   all.push_back({"lost-worker", "one of two workers is killed", &LostWorker});
   all.push_back({"expired-lease",

@@ -174,9 +174,22 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
     std::stable_sort(
         runs.begin(), runs.end(),
         [](const Json& a, const Json& b) { return OrderOf(a) < OrderOf(b); });
-    return JsonResponse({{"release", options_.release}, {"runs", runs}});
+    Json studies = Json::array();
+    for (const std::unique_ptr<StudyView>& study : runs_.studies()) {
+      studies.push_back(study->Overview());
+    }
+    return JsonResponse({{"release", options_.release},
+                         {"runs", runs},
+                         {"studies", std::move(studies)}});
   }
   if (request.path == "/api/fields") return JsonResponse(DifferentFields());
+  if (request.path == "/api/study") {
+    const std::string key = QueryValue(request.query, "study").value_or("");
+    for (const std::unique_ptr<StudyView>& study : runs_.studies()) {
+      if (study->key() == key) return JsonResponse(study->Details());
+    }
+    return ErrorResponse(404, "there is no such study");
+  }
   if (absl::StartsWith(request.path, "/api/")) {
     constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
     RunView* const found = FindRun(request);

@@ -18,7 +18,9 @@ namespace tributary {
 //
 //   /                 the page; /app.js and the other files of page/
 //   /api/runs         the runs, and this program's release: running jobs first,
-//                     then the run that began last
+//                     then the run that began last; and the studies
+//                     (StudyView::Overview)
+//   /api/study?study= StudyView::Details
 //   /api/series?run=  RunView::Series; also from=, to=, points=
 //   /api/lines?run=   RunView::Lines; also from=, to=, count=
 //   /api/resources?run=    RunView::Resources; also from=, to=, count=
@@ -31,7 +33,8 @@ namespace tributary {
 //
 // The responses of /api/ are JSON objects; errors have the member "error".
 // `run=` is the key of a run, or its number (`id`) in /api/runs, which another
-// dashboard may give to another run. Not thread-safe.
+// dashboard may give to another run. `study=` is the key of a study. Not
+// thread-safe.
 class Dashboard {
  public:
   struct Options {

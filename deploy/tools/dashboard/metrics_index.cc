@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/monotonic_clock.h"
@@ -83,6 +85,24 @@ class NumberScanner {
   absl::string_view rest_;
   bool ok_;
 };
+
+constexpr absl::string_view kEvaluationPrefix = "evaluation_";
+
+// Returns the name of a metric that a program has named; an empty string for
+// other fields.
+absl::string_view NamedMetricOf(absl::string_view field) {
+  constexpr auto& known = MetricsIndex::kFields;
+  if (!absl::StartsWith(field, kEvaluationPrefix) ||
+      std::find(known.begin(), known.end(), field) != known.end()) {
+    return "";
+  }
+  const absl::string_view name = field.substr(kEvaluationPrefix.size());
+  const bool valid = name.size() <= MetricsIndex::kMaxMetricName &&
+                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                       return absl::ascii_isalnum(c) || c == '_';
+                     });
+  return valid ? name : "";
+}
 
 }  // namespace
 
@@ -160,7 +180,10 @@ void MetricsIndex::AddLine(absl::string_view text, int64_t offset) {
       continue;
     }
     const auto* const field = std::find(kFields.begin(), kFields.end(), *name);
-    if (field == kFields.end()) continue;
+    if (field == kFields.end()) {
+      if (!NamedMetricOf(*name).empty()) line.has_named_metrics = true;
+      continue;
+    }
     line.values[field - kFields.begin()] = value;
     if (*name == "evaluation_loss") line.is_evaluation = true;
   }
@@ -197,6 +220,36 @@ std::vector<std::string> MetricsIndex::Read(
   return texts;
 }
 
+std::map<std::string, std::vector<double>> MetricsIndex::NamedMetrics(
+    const std::vector<const Line*>& lines) const {
+  std::map<std::string, std::vector<double>> metrics;
+  const auto has_metrics = [](const Line* line) {
+    return line->has_named_metrics && line->bytes <= kMaxEvaluationBytes;
+  };
+  if (std::none_of(lines.begin(), lines.end(), has_metrics)) return metrics;
+  const absl::StatusOr<InputFile> file = open_();
+  if (!file.ok()) return metrics;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!has_metrics(lines[i])) continue;
+    const std::string text = file->Read(lines[i]->offset, lines[i]->bytes);
+    NumberScanner scanner(text);
+    double value = 0;
+    while (const auto field = scanner.Next(&value)) {
+      const std::string name(NamedMetricOf(*field));
+      if (name.empty()) continue;
+      auto found = metrics.find(name);
+      if (found == metrics.end()) {
+        if (metrics.size() == kMaxNamedMetrics) continue;
+        found =
+            metrics.emplace(name, std::vector<double>(lines.size(), kAbsent))
+                .first;
+      }
+      found->second[i] = value;
+    }
+  }
+  return metrics;
+}
+
 std::string MetricsIndex::Csv() const {
   const auto is_shown = [](size_t field) {
     return kFields[field] != "resources_count";
@@ -205,17 +258,30 @@ std::string MetricsIndex::Csv() const {
   for (size_t i = 0; i < kFields.size(); ++i) {
     if (is_shown(i)) absl::StrAppend(&csv, ",", kFields[i]);
   }
+  std::vector<const Line*> evaluations;
+  for (const Line& line : lines_) {
+    if (line.is_evaluation) evaluations.push_back(&line);
+  }
+  const auto metrics = NamedMetrics(evaluations);
+  for (const auto& [name, values] : metrics) {
+    absl::StrAppend(&csv, ",", kEvaluationPrefix, name);
+  }
   csv += "\r\n";
+  const auto append = [&csv](double value) {
+    csv += ',';
+    // Nine digits distinguish all float32 numbers.
+    if (std::isfinite(value)) absl::StrAppendFormat(&csv, "%.9g", value);
+  };
+  size_t evaluation = 0;  // Position of the next one in `evaluations`.
   for (const Line& line : lines_) {
     absl::StrAppend(&csv, line.step);
     for (size_t i = 0; i < kFields.size(); ++i) {
-      if (!is_shown(i)) continue;
-      csv += ',';
-      // Nine digits distinguish all float32 numbers.
-      if (std::isfinite(line.values[i])) {
-        absl::StrAppendFormat(&csv, "%.9g", line.values[i]);
-      }
+      if (is_shown(i)) append(line.values[i]);
     }
+    for (const auto& [name, values] : metrics) {
+      append(line.is_evaluation ? values[evaluation] : kAbsent);
+    }
+    if (line.is_evaluation) ++evaluation;
     csv += "\r\n";
   }
   return csv;

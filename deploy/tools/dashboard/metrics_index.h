@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,9 @@ class MetricsIndex {
     int64_t offset = 0;  // Offset of the line in the file.
     int32_t bytes = 0;   // Length without the line end.
     bool is_evaluation = false;
+    // Whether the line has results of an evaluation that kFields does not
+    // contain; see NamedMetrics.
+    bool has_named_metrics = false;
     // The values of the fields kFields in this line. NaN for a field that the
     // line does not have, infinity for one that is not finite.
     std::array<double, kFields.size()> values = {};
@@ -58,6 +62,11 @@ class MetricsIndex {
 
   // Longer lines are ignored: the lines of 20,000 workers are shorter.
   static constexpr int64_t kMaxLineBytes = 8 << 20;
+  // Bounds of NamedMetrics. Lines of evaluations are shorter, and coordinators
+  // refuse more metrics and longer names.
+  static constexpr int64_t kMaxEvaluationBytes = 16 << 10;
+  static constexpr size_t kMaxNamedMetrics = 64;
+  static constexpr size_t kMaxMetricName = 64;
   // Maximum number of lines in the index. When there are more, the index keeps
   // every second line, then every fourth, and so on, of those about training
   // or, if there are more of them, of those about evaluations.
@@ -78,8 +87,9 @@ class MetricsIndex {
   // Returns the lines that Update has read, in the order of the file.
   const std::vector<Line>& lines() const { return lines_; }
   // Returns the lines as comma-separated values, for spreadsheets: a heading,
-  // and a row for each line, with the step and the fields with which charts are
-  // drawn. A field that a line does not have is empty.
+  // and a row for each line, with the step, the fields with which charts are
+  // drawn, and the named metrics of evaluations. A field that a line does not
+  // have is empty.
   std::string Csv() const;
   // Returns a number that increases whenever Update finds that metrics.jsonl
   // was replaced.
@@ -88,6 +98,15 @@ class MetricsIndex {
   // Returns the texts of lines of metrics.jsonl; empty strings if the file
   // cannot be read.
   std::vector<std::string> Read(const std::vector<const Line*>& lines) const;
+
+  // Returns the results of evaluations that programs have named, such as `f1`
+  // for the field evaluation_f1: the values in each of `lines`, with the
+  // markers of Line::values. Reads lines that have such results from the file.
+  // Keeps the first kMaxNamedMetrics names, in the order of the lines, that
+  // consist of letters, digits and underscores. Ignores lines of more than
+  // kMaxEvaluationBytes.
+  std::map<std::string, std::vector<double>> NamedMetrics(
+      const std::vector<const Line*>& lines) const;
 
  private:
   void Restart();

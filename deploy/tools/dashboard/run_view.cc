@@ -134,16 +134,22 @@ std::string KeyOf(const std::string& path) {
   return absl::StrCat(key, "-", Sha256Hex(path).substr(0, kDigits));
 }
 
+std::string NormalPath(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 }  // namespace
+
+std::string RunKeyOf(const std::string& folder) {
+  return KeyOf(NormalPath(folder));
+}
 
 RunView::RunView(UntrustedFolder folder,
                  std::shared_ptr<const RunAddressRules> rules)
     : RunView(
           std::make_unique<RunWatch>(folder, std::move(rules)), nullptr,
           nullptr, [folder] { return folder.Open("metrics.jsonl"); },
-          std::filesystem::absolute(folder.path())
-              .lexically_normal()
-              .string()) {}
+          NormalPath(folder.path())) {}
 
 RunView::RunView(std::unique_ptr<RunWatch> watch,
                  std::unique_ptr<RemoteRecords> remote,

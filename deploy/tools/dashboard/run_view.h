@@ -25,6 +25,9 @@
 
 namespace tributary {
 
+// Returns the key of the run in `folder`; see RunView::key.
+std::string RunKeyOf(const std::string& folder);
+
 // Provides the data that the dashboard shows of one run. Every public method
 // returns a JSON object; it may read files, but does not wait for the network.
 // Not thread-safe.

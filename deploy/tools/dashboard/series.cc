@@ -103,13 +103,16 @@ nlohmann::ordered_json SeriesOf(const MetricsIndex& index, int64_t from,
     evaluation[name] = Json::array();
   }
   const size_t shown = std::min<size_t>(points, evaluations.size());
+  std::vector<const Line*> chosen;
   for (size_t i = 0; i < shown; ++i) {
     const Line& line = *evaluations[(i + 1) * evaluations.size() / shown - 1];
+    chosen.push_back(&line);
     evaluation["step"].push_back(line.step);
     evaluation["seconds"].push_back(line.values[kSeconds]);
     evaluation["loss"].push_back(line.values[kEvaluationLoss]);
     evaluation["accuracy"].push_back(line.values[kEvaluationAccuracy]);
   }
+  evaluation["metrics"] = index.NamedMetrics(chosen);
   return series;
 }
 

@@ -27,7 +27,11 @@ absl::Status RunFolders::Add(const std::string& path) {
         " is not a folder; pass the folder of a run, which `tributary train` "
         "prints, or one that contains such folders"));
   }
-  (IsRun(UntrustedFolder(path)) ? runs_ : parents_).push_back(path);
+  if (IsRun(UntrustedFolder(path))) {
+    runs_.push_back(path);
+  } else {
+    parents_.emplace_back(path);
+  }
   return absl::OkStatus();
 }
 
@@ -37,8 +41,7 @@ std::vector<UntrustedFolder> RunFolders::TakeNew() {
     if (known_.insert(folder.path()).second) found.push_back(std::move(folder));
   };
   for (const std::string& path : runs_) take(UntrustedFolder(path));
-  for (const std::string& path : parents_) {
-    const UntrustedFolder parent(path);
+  for (const UntrustedFolder& parent : parents_) {
     for (const std::string& name : parent.Folders()) {
       UntrustedFolder folder = parent.Subfolder(name);
       if (known_.count(folder.path()) == 0 && IsRun(folder)) {

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,9 @@ class RunFolders {
   // their target may be the folder of another user. Returns NotFound if there
   // is no such folder.
   absl::Status Add(const std::string& path);
+  // Adds the runs in the subfolders of `parent`, which may begin to exist
+  // later.
+  void AddIn(UntrustedFolder parent) { parents_.push_back(std::move(parent)); }
 
   // Returns the runs that were added, or have begun in an added folder, since
   // the last call. Runs of one folder are sorted by name.
@@ -28,9 +32,9 @@ class RunFolders {
   bool empty() const { return runs_.empty() && parents_.empty(); }
 
  private:
-  std::vector<std::string> runs_;     // Paths of runs that were added.
-  std::vector<std::string> parents_;  // Folders that may contain runs.
-  std::set<std::string> known_;       // Paths that TakeNew has returned.
+  std::vector<std::string> runs_;         // Paths of runs that were added.
+  std::vector<UntrustedFolder> parents_;  // Folders that may contain runs.
+  std::set<std::string> known_;           // Paths that TakeNew has returned.
 };
 
 }  // namespace tributary

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 
 namespace tributary {
 namespace {

@@ -4,7 +4,7 @@
 #include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -79,25 +79,26 @@ std::vector<std::string> StudyWriter::ConstraintLines(
 absl::Status StudyWriter::Report(int64_t number, const TrialResult& result,
                                  const Json& summary) {
   const JournalTrial& trial = study_.records()[number];
-  const std::vector<int64_t>& rungs =
-      study_.study()
-          .plan()
-          .brackets[study_.study().trials()[number].bracket]
-          .rungs;
-  const size_t rung = study_.study().NextRung(number);
+  const StudyPlan& plan = study_.study().plan();
+  const int bracket = study_.study().trials()[number].bracket;
+  const std::vector<int64_t>& rungs = plan.brackets[bracket].rungs;
+  const int rung = study_.study().NextRung(number);
   std::vector<std::string> lines = ConstraintLines(trial, result);
   // Optuna's studies with several objectives have none.
   if (result.values.size() == 1) {
     lines.push_back(IntermediateValueLine(journal_.worker(), trial.id,
                                           rungs[rung], result.values[0]));
   }
-  if (rung + 1 == rungs.size()) {
+  if (rung + 1 == static_cast<int>(rungs.size())) {
     lines.push_back(UserAttributeLine(
         journal_.worker(), trial.id,
         {{kWeightsDigest, StringMember(summary, "weights_sha256")}}));
+    // Members of a population are continued as other trials.
     lines.push_back(StateLine(journal_.worker(), trial.id,
-                              JournalState::kComplete, result.values,
-                              absl::Now()));
+                              plan.IsWhole(bracket, rung)
+                                  ? JournalState::kComplete
+                                  : JournalState::kPruned,
+                              result.values, absl::Now()));
   }
   return journal_.Append(lines);
 }
@@ -110,10 +111,48 @@ absl::Status StudyWriter::Fail(int64_t number, const std::string& reason) {
                  absl::Now())});
 }
 
+absl::Status StudyWriter::SetStudyAttribute(const std::string& name,
+                                            const Json& value) {
+  Json attribute = Json::object();
+  attribute[name] = value;
+  return journal_.Append({StudyAttributeLine(
+      journal_.worker(), journal_.replay().study_id(), attribute)});
+}
+
+absl::Status StudyWriter::Claim(const Segment& segment, const std::string& id) {
+  if (segment.is_final()) {
+    return SetStudyAttribute(FinalRunName(segment.trial, segment.final_seed),
+                             {{kTuner, id}});
+  }
+  return journal_.Append({SystemAttributeLine(
+      journal_.worker(), study_.records()[segment.trial].id,
+      {{kClaim, {{kTuner, id}, {"rung", segment.rung}}}})});
+}
+
+absl::Status StudyWriter::BeginFinal() {
+  return SetStudyAttribute(
+      kFinalTrials,
+      {{"trials", study_.study().BestTrials(study_.final_stage()->best())}});
+}
+
+absl::Status StudyWriter::ReportFinal(const Segment& run,
+                                      const TrialResult& result,
+                                      const Json& summary) {
+  return SetStudyAttribute(
+      FinalRunName(run.trial, run.final_seed),
+      {{"values", result.values},
+       {"violations", result.violations},
+       {kWeightsDigest, StringMember(summary, "weights_sha256")}});
+}
+
+absl::Status StudyWriter::FailFinal(const Segment& run,
+                                    const std::string& reason) {
+  return SetStudyAttribute(FinalRunName(run.trial, run.final_seed),
+                           {{kFailure, reason}});
+}
+
 absl::Status StudyWriter::Close() {
-  return journal_.Append(
-      {StudyAttributeLine(journal_.worker(), journal_.replay().study_id(),
-                          {{kClosedAt, study_.study().size()}})});
+  return SetStudyAttribute(kClosedAt, study_.study().size());
 }
 
 absl::Status StudyWriter::Finish() {

@@ -35,12 +35,23 @@ class StudyWriter {
   absl::Status Report(int64_t trial, const TrialResult& result,
                       const nlohmann::ordered_json& summary);
   absl::Status Fail(int64_t trial, const std::string& reason);
+  // Records that the tuner `id` trains the segment of a shared study; empty:
+  // nobody does.
+  absl::Status Claim(const Segment& segment, const std::string& id);
+  // Begins the final evaluation with the best trials. The search must be done.
+  absl::Status BeginFinal();
+  // Record the result of a run of the final evaluation, or that it has failed.
+  absl::Status ReportFinal(const Segment& run, const TrialResult& result,
+                           const nlohmann::ordered_json& summary);
+  absl::Status FailFinal(const Segment& run, const std::string& reason);
   // Proposes no more trials.
   absl::Status Close();
   // Records that the trials which wait at a rung will not be continued.
   absl::Status Finish();
 
  private:
+  absl::Status SetStudyAttribute(const std::string& name,
+                                 const nlohmann::ordered_json& value);
   std::vector<std::string> ConstraintLines(const JournalTrial& trial,
                                            const TrialResult& result) const;
 

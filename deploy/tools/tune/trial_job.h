@@ -26,7 +26,9 @@ absl::StatusOr<JobSpec> TrialJob(const std::string& job_text,
 
 // Returns the job without values of parameters, resolved. Returns
 // InvalidArgument if it cannot be searched: if its length is not a number of
-// steps, or if it ends early while the search has a scheduler.
+// steps, or if it ends early while the search has a scheduler; and, if the
+// search trains a population, if a parameter is not a field that may change
+// when a job resumes.
 absl::StatusOr<JobSpec> JobToSearch(const std::string& job_text,
                                     const SearchSpec& search);
 

@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<TrialRun>> TrialRun::Start(
       OutputDirectory::Claim(launch.output, OutputDirectory::Earlier::kResume));
   // Continues with the newest checkpoint, if there is one: that of the segment
   // before this one, or of this one if it was interrupted.
-  launch.resume = kResumeAuto;
+  if (launch.resume.empty()) launch.resume = kResumeAuto;
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(launch));
   TRIBUTARY_ASSIGN_OR_RETURN(JobRunnerOptions options,
                              MakeRunnerOptions(std::move(launch)));

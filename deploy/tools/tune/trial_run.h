@@ -21,8 +21,10 @@ namespace tributary {
 class TrialRun {
  public:
   // Starts the job. `launch.output` is the trial's folder, which is claimed as
-  // long as this object exists. `on_message` is as in JobRunnerOptions. Returns
-  // the errors of OutputDirectory::Claim and MakeRunnerOptions.
+  // long as this object exists. If the folder has no checkpoint, the job begins
+  // with the checkpoint `launch.resume`, of another trial, unless that is
+  // empty. `on_message` is as in JobRunnerOptions. Returns the errors of
+  // OutputDirectory::Claim and MakeRunnerOptions.
   static absl::StatusOr<std::unique_ptr<TrialRun>> Start(
       const Segment& segment, JobLaunch launch,
       std::function<void(const std::string&)> on_message);

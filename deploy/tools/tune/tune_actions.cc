@@ -13,6 +13,7 @@
 #include "common/os/file.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/study_writer.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "deploy/tools/tune/tune_study.h"
@@ -26,7 +27,7 @@ constexpr int64_t kUsualRows = 20;
 absl::Status ShowBest(const std::string& folder, const std::string& job_path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TuneStudy> study,
                              TuneStudy::Open(folder));
-  const std::vector<int64_t> best = study->study().Best();
+  const std::vector<int64_t> best = study->Best();
   if (best.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder, ": no trial is complete yet"));
@@ -65,6 +66,12 @@ absl::Status Enqueue(const std::vector<std::string>& operands) {
       return absl::FailedPreconditionError(absl::StrCat(
           operands[0], ": the study has all trials of its budget"));
     }
+    if (!study->study().TakesQueued()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(operands[0],
+                       ": the first generation of the population is complete; "
+                       "add values before, or begin another study"));
+    }
     status = StudyWriter(study.get()).Enqueue(fixed);
   } while (absl::IsAborted(status));
   if (!status.ok()) return status;
@@ -102,8 +109,8 @@ int RunTuneStatus(const std::vector<std::string>& arguments,
                                   nlohmann::json::error_handler_t::replace)
                             .c_str());
   } else {
-    std::printf("%s%s", FormatStudy(**study, rows).c_str(),
-                FormatBest(**study).c_str());
+    std::printf("%s%s%s", FormatStudy(**study, rows).c_str(),
+                FormatFinal(**study).c_str(), FormatBest(**study).c_str());
   }
   return kExitDone;
 }
@@ -114,8 +121,9 @@ int RunTuneBest(const std::vector<std::string>& arguments,
   int64_t trial = -1;
   CommandLine line(
       "tune best", "DIR",
-      "Shows the best trial of a study; with several objectives, the trials "
-      "that no other trial beats.",
+      "Shows the best trial of a study: after a final evaluation, the one with "
+      "the best mean; with several objectives, the trials that no other trial "
+      "beats.",
       {{"tune best runs/search", "Print its values and its run."},
        {"tune best runs/search --export-job best.textproto",
         "Write its job, for 'tributary train best.textproto'."}});
@@ -134,7 +142,7 @@ int RunTuneBest(const std::vector<std::string>& arguments,
   if (job_path.empty()) return kExitDone;
   const auto study = TuneStudy::Open(folder);
   if (!study.ok()) return ReportFileError(study.status());
-  if (trial < 0) trial = (*study)->study().Best().front();
+  if (trial < 0) trial = (*study)->Best().front();
   if (trial >= (*study)->study().size() ||
       (*study)->study().trials()[trial].point.empty()) {
     return ReportError(absl::InvalidArgumentError(
@@ -142,6 +150,12 @@ int RunTuneBest(const std::vector<std::string>& arguments,
                      ": the study has no such trial with these "
                      "parameters; see 'tributary tune status ",
                      folder, "'")));
+  }
+  if (LineageOf((*study)->study(), trial).size() > 1) {
+    return ReportError(absl::FailedPreconditionError(absl::StrCat(
+        "--export-job: the values of trial ", trial,
+        " changed while it was trained, so no job has its result; its run is ",
+        (*study)->TrialFolder(trial))));
   }
   const absl::StatusOr<JobSpec> job = (*study)->JobOfTrial(trial);
   if (!job.ok()) return ReportError(job.status());

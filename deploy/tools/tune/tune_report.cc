@@ -9,7 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
 #include "common/text/counted.h"
-#include "deploy/tools/tune/study_attributes.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
+#include "deploy/tools/tune/search/population.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -69,6 +70,46 @@ std::string WeightsOf(const TuneStudy& study, int64_t number) {
   return StringMember(study.records()[number].user_attributes, kWeightsDigest);
 }
 
+// Returns the final evaluation for scripts; null if the search has none.
+Json FinalJson(const TuneStudy& study) {
+  if (study.final_stage() == nullptr) return nullptr;
+  Json candidates = Json::array();
+  for (const FinalCandidate& candidate : study.final_stage()->Ranking()) {
+    Json seeds = Json::array();
+    const int64_t count = static_cast<int64_t>(candidate.results.size());
+    for (int64_t seed = 0; seed < count; ++seed) {
+      const absl::optional<TrialResult>& result = candidate.results[seed];
+      seeds.push_back(
+          {{"objectives", result.has_value() ? Json(result->values) : Json()},
+           {"weights_sha256", study.FinalWeights(candidate.trial, seed)},
+           {"failure", study.FinalFailure(candidate.trial, seed)}});
+    }
+    candidates.push_back({{"trial", candidate.trial},
+                          {"seeds", seeds},
+                          {"mean", candidate.mean.values},
+                          {"deviation", candidate.deviation}});
+  }
+  return candidates;
+}
+
+// Returns the values of the trial, a line each. If they have changed while its
+// population was trained, also the steps for which it had them.
+std::string ValuesOf(const TuneStudy& study, int64_t number) {
+  const std::vector<LineagePart> lineage = LineageOf(study.study(), number);
+  std::string text;
+  for (const LineagePart& part : lineage) {
+    if (lineage.size() > 1) {
+      absl::StrAppend(&text, "             steps ", part.first_step, " to ",
+                      part.last_step, ":\n");
+    }
+    for (const std::string& set : study.space().Sets(part.point)) {
+      absl::StrAppend(&text, "             ", lineage.size() > 1 ? "  " : "",
+                      set, "\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ValueText(double value) { return absl::StrFormat("%.6g", value); }
@@ -99,6 +140,28 @@ std::string ResultText(const TuneStudy& study, const TrialResult& result) {
   return absl::StrJoin(texts, ", ");
 }
 
+std::string FormatFinal(const TuneStudy& study) {
+  const FinalStage* const final_stage = study.final_stage();
+  if (final_stage == nullptr || !final_stage->begun()) return "";
+  std::string text = absl::StrFormat(
+      "final evaluation with %d seeds:\n%5s  %-9s  %-12s  %-12s  %s\n",
+      study.search().final().seeds(), "trial", "runs", "mean", "deviation",
+      "values");
+  for (const FinalCandidate& candidate : final_stage->Ranking()) {
+    const int64_t good = candidate.ended - candidate.failed;
+    absl::StrAppendFormat(
+        &text, "%5d  %-9s  %-12s  %-12s  %s\n", candidate.trial,
+        absl::StrCat(candidate.ended, " of ", candidate.results.size()),
+        good > 0 ? ValueText(candidate.mean.values[0]) : "-",
+        good > 1 ? ValueText(candidate.deviation) : "-",
+        absl::StrCat(PointText(study, candidate.trial),
+                     candidate.failed > 0
+                         ? absl::StrCat(" | ", candidate.failed, " failed")
+                         : ""));
+  }
+  return text;
+}
+
 std::string FormatStudy(const TuneStudy& study, int64_t rows) {
   std::string text;
   const StudyPlan& plan = study.study().plan();
@@ -120,6 +183,9 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
       }
     }
     std::string note = PointText(study, number);
+    if (trial.parent >= 0) {
+      absl::StrAppend(&note, " | continues trial ", trial.parent);
+    }
     const std::string failure =
         StringMember(study.records()[number].user_attributes, kFailure);
     if (!failure.empty()) absl::StrAppend(&note, " | ", failure);
@@ -134,6 +200,14 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
         Counted(static_cast<int64_t>(order.size()) - rows, "more trial"), "\n");
   }
   if (plan.scheduler == StudyPlan::Scheduler::kNone) return text;
+  if (plan.scheduler == StudyPlan::Scheduler::kPopulation) {
+    absl::StrAppend(
+        &text, "population: ", study.study().members(), " of ",
+        *plan.most_trials, " trials, ",
+        Counted(static_cast<int64_t>(plan.brackets.size()), "generation"),
+        " of ", plan.population, "\n");
+    return text;
+  }
   for (size_t b = 0; b < plan.brackets.size(); ++b) {
     std::vector<std::string> counts;
     for (size_t r = 0; r < plan.brackets[b].rungs.size(); ++r) {
@@ -156,13 +230,21 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
 
 std::string FormatBest(const TuneStudy& study) {
   std::string text;
-  for (const int64_t number : study.study().Best()) {
+  const FinalStage* const final_stage = study.final_stage();
+  for (const int64_t number : study.Best()) {
     const StudyTrial& trial = study.study().trials()[number];
     absl::StrAppend(&text, "best trial   ", number, ", ",
                     ResultText(study, trial.results.back()), "\n");
-    for (const std::string& set : study.space().Sets(trial.point)) {
-      absl::StrAppend(&text, "             ", set, "\n");
+    if (final_stage != nullptr && final_stage->Done()) {
+      const FinalCandidate winner = final_stage->Ranking().front();
+      // Empty if all runs have failed.
+      for (const double mean : winner.mean.values) {
+        absl::StrAppend(&text, "mean         ", ValueText(mean), ", deviation ",
+                        ValueText(winner.deviation), ", over ",
+                        Counted(winner.ended - winner.failed, "seed"), "\n");
+      }
     }
+    absl::StrAppend(&text, ValuesOf(study, number));
     if (trial.foreign) continue;
     absl::StrAppend(&text, "run          ", study.TrialFolder(number), "\n");
     const std::string weights = WeightsOf(study, number);
@@ -199,6 +281,7 @@ Json StudyJson(const TuneStudy& study) {
          {"bracket", trial.bracket},
          {"steps", StepsOf(study, t)},
          {"values", values},
+         {"parent", trial.parent < 0 ? Json() : Json(trial.parent)},
          {"rungs", results},
          {"weights_sha256", WeightsOf(study, t)},
          {"failure",
@@ -208,11 +291,9 @@ Json StudyJson(const TuneStudy& study) {
   for (const Bracket& bracket : study.study().plan().brackets) {
     brackets.push_back(bracket.rungs);
   }
-  return {{"study", study.name()},
-          {"done", study.study().Done()},
-          {"brackets", brackets},
-          {"best", study.study().Best()},
-          {"trials", trials}};
+  return {{"study", study.name()},     {"done", study.Done()},
+          {"brackets", brackets},      {"best", study.Best()},
+          {"final", FinalJson(study)}, {"trials", trials}};
 }
 
 }  // namespace tributary

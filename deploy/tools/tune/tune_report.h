@@ -22,6 +22,9 @@ std::string ResultText(const TuneStudy& study, const TrialResult& result);
 // Returns a table of the trials, the best ones first, and of the rungs, with at
 // most `rows` trials.
 std::string FormatStudy(const TuneStudy& study, int64_t rows);
+// Returns a table of the trials of the final evaluation, the best ones first;
+// empty if it has not begun.
+std::string FormatFinal(const TuneStudy& study);
 // Returns the best trials, a paragraph each; with one objective, there is at
 // most one.
 std::string FormatBest(const TuneStudy& study);

@@ -6,9 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
@@ -16,9 +19,9 @@
 #include "common/os/file.h"
 #include "common/text/counted.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/search/study_plan.h"
-#include "deploy/tools/tune/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "nlohmann/json.hpp"
 
@@ -42,6 +45,20 @@ std::string TrialsPath(const std::string& folder) {
   return absl::StrCat(folder, "/trials");
 }
 
+std::string FinalRunsPath(const std::string& folder) {
+  return absl::StrCat(folder, "/final-runs");
+}
+
+std::vector<double> NumbersIn(const Json& object, const char* name) {
+  std::vector<double> numbers;
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_array()) return numbers;
+  for (const Json& number : *found) {
+    if (number.is_number()) numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
 // Returns true if Optuna's distribution has values of the same kind as the
 // parameter. Choices must be the same, in the same order, as in Optuna.
 bool IsOfKind(const SearchParameterSpec& parameter,
@@ -62,7 +79,8 @@ std::vector<std::string> TuneStudy::FilesIn(const std::string& folder) {
   std::vector<std::string> found;
   for (const std::string& path :
        {SearchPath(folder), JobPath(folder), JournalPath(folder),
-        JournalPath(folder) + ".lock", TrialsPath(folder)}) {
+        JournalPath(folder) + ".lock", TrialsPath(folder),
+        FinalRunsPath(folder)}) {
     std::error_code ignored;
     const auto status = std::filesystem::symlink_status(path, ignored);
     if (std::filesystem::exists(status)) found.push_back(path);
@@ -147,6 +165,9 @@ absl::Status TuneStudy::Load() {
     TRIBUTARY_RETURN_IF_ERROR(SegmentJob(job_, bracket.rungs.front()).status());
   }
   study_ = std::make_unique<Study>(std::move(plan));
+  if (search_.has_final()) {
+    final_.emplace(search_.final(), study_->plan().maximize[0], job_.steps());
+  }
   journal_ = std::make_unique<StudyJournal>(
       JournalPath(folder_), search_.name(),
       [this](const JournalEvent& event) { return Apply(event); });
@@ -165,6 +186,61 @@ absl::StatusOr<JobSpec> TuneStudy::JobOfTrial(int64_t trial) const {
   return absl::InvalidArgumentError(
       absl::StrCat("the values change the number of steps from ", job_.steps(),
                    " to ", job.steps()));
+}
+
+std::string TuneStudy::FolderOf(const Segment& segment) const {
+  if (!segment.is_final()) return TrialFolder(segment.trial);
+  return absl::StrFormat("%s/%05d-seed-%d", FinalRunsPath(folder_),
+                         segment.trial, segment.final_seed);
+}
+
+std::string TuneStudy::OwnerOf(const Segment& segment) const {
+  if (segment.is_final()) {
+    return StringMember(
+        journal_->replay().user_attributes().value(
+            FinalRunName(segment.trial, segment.final_seed), Json::object()),
+        kTuner);
+  }
+  const Json claim =
+      records()[segment.trial].system_attributes.value(kClaim, Json::object());
+  const bool of_rung =
+      claim.is_object() && claim.value("rung", Json()) == segment.rung;
+  return of_rung ? StringMember(claim, kTuner) : "";
+}
+
+absl::StatusOr<JobSpec> TuneStudy::JobOfSegment(const Segment& segment) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, JobOfTrial(segment.trial));
+  if (!segment.is_final()) return SegmentJob(std::move(job), segment.steps);
+  job.set_seed(job.seed() + static_cast<uint64_t>(segment.final_seed));
+  return job;
+}
+
+std::vector<Segment> TuneStudy::Startable() const {
+  if (study_->Done() && final_.has_value()) return final_->Startable();
+  return study_->Startable();
+}
+
+std::vector<int64_t> TuneStudy::Best() const {
+  if (final_.has_value() && final_->Done()) {
+    const std::vector<FinalCandidate> ranking = final_->Ranking();
+    if (!ranking.empty()) return {ranking.front().trial};
+  }
+  return study_->Best();
+}
+
+std::string TuneStudy::FinalWeights(int64_t trial, int64_t seed) const {
+  if (seed == 0 && !study_->trials()[trial].foreign) {
+    return StringMember(records()[trial].user_attributes, kWeightsDigest);
+  }
+  return StringMember(journal_->replay().user_attributes().value(
+                          FinalRunName(trial, seed), Json::object()),
+                      kWeightsDigest);
+}
+
+std::string TuneStudy::FinalFailure(int64_t trial, int64_t seed) const {
+  return StringMember(journal_->replay().user_attributes().value(
+                          FinalRunName(trial, seed), Json::object()),
+                      kFailure);
 }
 
 absl::optional<absl::Time> TuneStudy::began() const {
@@ -234,9 +310,7 @@ TrialResult TuneStudy::ResultOf(const JournalTrial& trial,
 
 absl::Status TuneStudy::Apply(const JournalEvent& event) {
   if (event.kind == JournalEvent::Kind::kStudyAttribute) {
-    const Json& attributes = journal_->replay().user_attributes();
-    if (attributes.contains(kClosedAt)) study_->Close();
-    return absl::OkStatus();
+    return ApplyStudyAttribute(event.attribute);
   }
   const JournalTrial& trial = records()[event.trial];
   switch (event.kind) {
@@ -249,22 +323,66 @@ absl::Status TuneStudy::Apply(const JournalEvent& event) {
   }
   const int rung = study_->NextRung(event.trial);
   if (rung < 0) return absl::OkStatus();
-  const std::vector<int64_t>& rungs =
-      study_->plan().brackets[study_->trials()[event.trial].bracket].rungs;
-  // The result of the last rung is the trial's.
-  const bool at_end = rung + 1 == static_cast<int>(rungs.size());
+  const int bracket = study_->trials()[event.trial].bracket;
+  const std::vector<int64_t>& rungs = study_->plan().brackets[bracket].rungs;
   const double value = trial.intermediate_values.at(event.step);
-  if (at_end || event.step != rungs[rung] || !std::isfinite(value)) {
+  // The result of the last rung is the trial's.
+  if (study_->plan().IsWhole(bracket, rung) || event.step != rungs[rung] ||
+      !std::isfinite(value)) {
     return absl::OkStatus();
   }
   study_->Report(event.trial, ResultOf(trial, {value}));
   return absl::OkStatus();
 }
 
+absl::Status TuneStudy::ApplyStudyAttribute(const std::string& name) {
+  if (name == kClosedAt) study_->Close();
+  if (!final_.has_value() || !absl::StartsWith(name, kFinalTrials)) {
+    return absl::OkStatus();
+  }
+  const Json& value = journal_->replay().user_attributes().at(name);
+  const absl::Status damaged = absl::DataLossError(
+      absl::StrCat(JournalPath(folder_), ": the attribute ", name,
+                   " does not belong to the search in ", SearchPath(folder_)));
+  if (name == kFinalTrials) {
+    std::vector<int64_t> trials;
+    std::vector<absl::optional<TrialResult>> results;
+    for (const double number : NumbersIn(value, "trials")) {
+      const int64_t trial = static_cast<int64_t>(number);
+      if (trial < 0 || trial >= study_->size() ||
+          study_->trials()[trial].results.empty()) {
+        return damaged;
+      }
+      trials.push_back(trial);
+      const StudyTrial& known = study_->trials()[trial];
+      results.emplace_back();
+      if (!known.foreign) results.back() = known.results.back();
+    }
+    final_->Begin(trials, results);
+    return absl::OkStatus();
+  }
+  const std::vector<std::string> parts =
+      absl::StrSplit(name.substr(sizeof(kFinalPrefix) - 1), ':');
+  int64_t trial, seed;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &trial) ||
+      !absl::SimpleAtoi(parts[1], &seed) || !value.is_object()) {
+    return damaged;
+  }
+  TrialResult result;
+  result.values = NumbersIn(value, "values");
+  result.violations = NumbersIn(value, "violations");
+  if (value.contains(kFailure)) {
+    final_->Report(trial, seed, absl::nullopt);
+  } else if (!result.values.empty()) {
+    final_->Report(trial, seed, std::move(result));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TuneStudy::ApplyCreated(int64_t number,
                                      const JournalTrial& trial) {
   const bool ours = trial.system_attributes.contains(kProposedBy);
-  if (!study_->closed() && trial.state == JournalState::kWaiting) {
+  if (study_->TakesQueued() && trial.state == JournalState::kWaiting) {
     absl::optional<SearchPoint> point = QueuedPoint(number, trial);
     if (point.has_value()) {
       study_->Propose(*std::move(point), /*sampled=*/false);
@@ -272,17 +390,38 @@ absl::Status TuneStudy::ApplyCreated(int64_t number,
     }
   }
   if (ours && trial.state == JournalState::kRunning) {
-    absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
-    if (study_->closed() || !point.has_value()) {
-      return absl::DataLossError(absl::StrCat(
-          JournalPath(folder_), ": trial ", number,
-          " does not belong to the search in ", SearchPath(folder_)));
-    }
-    study_->Propose(*std::move(point));
-    return absl::OkStatus();
+    return ApplyProposed(number, trial);
   }
   study_->AddForeign();
   return trial.finished() ? ApplyState(number, trial) : absl::OkStatus();
+}
+
+absl::Status TuneStudy::ApplyProposed(int64_t number,
+                                      const JournalTrial& trial) {
+  absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
+  int64_t parent = -1;
+  const auto attribute = trial.system_attributes.find(kParent);
+  if (attribute != trial.system_attributes.end() &&
+      attribute->is_number_integer()) {
+    parent = attribute->get<int64_t>();
+  }
+  // A member of a population has a parent in the generation before its own.
+  const int64_t population = study_->plan().population;
+  const bool has_parents = population > 0 && study_->members() >= population;
+  bool fits =
+      !study_->closed() && point.has_value() && has_parents == (parent >= 0);
+  if (fits && has_parents) {
+    const std::vector<int64_t> before =
+        study_->Generation(study_->members() / population - 1);
+    fits = std::count(before.begin(), before.end(), parent) > 0;
+  }
+  if (!fits) {
+    return absl::DataLossError(absl::StrCat(
+        JournalPath(folder_), ": trial ", number,
+        " does not belong to the search in ", SearchPath(folder_)));
+  }
+  study_->Propose(*std::move(point), /*sampled=*/true, parent);
+  return absl::OkStatus();
 }
 
 absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
@@ -307,8 +446,7 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
     study_->Fail(number);
     return absl::OkStatus();
   }
-  const size_t rungs = study_->plan().brackets[known.bracket].rungs.size();
-  if (rung + 1 != static_cast<int>(rungs)) {
+  if (!study_->plan().IsWhole(known.bracket, rung)) {
     return absl::DataLossError(
         absl::StrCat(JournalPath(folder_), ": trial ", number,
                      " is complete, but has not reached the last rung"));
@@ -319,6 +457,11 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
 
 SearchPoint TuneStudy::NextPoint() const {
   return sampler_->Propose(study_->sampled());
+}
+
+Descendant TuneStudy::NextMember() const {
+  if (study_->members() < study_->plan().population) return {-1, NextPoint()};
+  return Population(search_, &space_).Next(*study_);
 }
 
 }  // namespace tributary

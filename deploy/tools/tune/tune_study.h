@@ -11,7 +11,9 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "deploy/tools/tune/journal/study_journal.h"
+#include "deploy/tools/tune/search/final_stage.h"
 #include "deploy/tools/tune/search/point_sampler.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_space.h"
 #include "deploy/tools/tune/search/study.h"
 #include "nlohmann/json_fwd.hpp"
@@ -25,6 +27,7 @@ namespace tributary {
 //   job.textproto.in   the job file; absent for the built-in job
 //   study.journal      all trials, results and decisions: a journal of Optuna
 //   trials/00000/...   the run of each trial
+//   final-runs/...     the runs of the final evaluation
 //
 // All changes are written to the journal first, and applied by reading it, so
 // that a study which is opened again has the same state. Not thread-safe.
@@ -51,16 +54,40 @@ class TuneStudy {
   const SearchSpec& search() const { return search_; }
   const SearchSpace& space() const { return space_; }
   const Study& study() const { return *study_; }
+  // The final evaluation; nullptr if the search has none.
+  const FinalStage* final_stage() const {
+    return final_.has_value() ? &*final_ : nullptr;
+  }
+  // True if nothing is left to do.
+  bool Done() const {
+    return study_->Done() && (!final_.has_value() || final_->Done());
+  }
+  // Returns what may start: segments of the search or, when it is done, runs of
+  // the final evaluation.
+  std::vector<Segment> Startable() const;
+  // Returns the best trials: those of Study::Best or, if the final evaluation
+  // is done, its winner.
+  std::vector<int64_t> Best() const;
   // The job without values of parameters.
   const JobSpec& job() const { return job_; }
   const std::vector<JournalTrial>& records() const {
     return journal_->replay().trials();
   }
   const std::string& name() const { return journal_->replay().name(); }
-  // The folder of a trial's run.
+  // The folders of a trial's run, and of the run to which a segment belongs.
   std::string TrialFolder(int64_t trial) const;
+  std::string FolderOf(const Segment& segment) const;
+  // Returns the id of the tuner that has claimed the segment in a shared study;
+  // empty if none has, or if it has released the segment.
+  std::string OwnerOf(const Segment& segment) const;
   // Returns the job of a trial, as a whole.
   absl::StatusOr<JobSpec> JobOfTrial(int64_t trial) const;
+  // Returns the job that trains a segment.
+  absl::StatusOr<JobSpec> JobOfSegment(const Segment& segment) const;
+  // Returns the digest of the weights of a run of the final evaluation, or the
+  // reason why it has failed; empty if there is none.
+  std::string FinalWeights(int64_t trial, int64_t seed) const;
+  std::string FinalFailure(int64_t trial, int64_t seed) const;
   // Returns when the first trial began; nullopt if none has.
   absl::optional<absl::Time> began() const;
   // True if the trial is in the queue of `tributary tune enqueue`, or of
@@ -71,6 +98,9 @@ class TuneStudy {
   absl::Status Read() { return journal_->Read(); }
   // Chooses the next point, for the built-in samplers.
   SearchPoint NextPoint() const;
+  // Chooses the next member of a population. The first generation has no
+  // parents.
+  Descendant NextMember() const;
   // The journal, to which StudyWriter appends. Its events change study().
   StudyJournal* journal() const { return journal_.get(); }
 
@@ -82,7 +112,10 @@ class TuneStudy {
 
   absl::Status Load();
   absl::Status Apply(const JournalEvent& event);
+  absl::Status ApplyStudyAttribute(const std::string& name);
   absl::Status ApplyCreated(int64_t number, const JournalTrial& trial);
+  // Applies a trial that this program has proposed.
+  absl::Status ApplyProposed(int64_t number, const JournalTrial& trial);
   absl::Status ApplyState(int64_t number, const JournalTrial& trial);
   // Returns the point of a trial of the journal; nullopt if its parameters are
   // not those of the search. With `partial`, values may be absent.
@@ -102,6 +135,7 @@ class TuneStudy {
   JobSpec job_;
   absl::optional<PointSampler> sampler_;
   std::unique_ptr<Study> study_;
+  absl::optional<FinalStage> final_;
   std::unique_ptr<StudyJournal> journal_;
 };
 

@@ -7,9 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
@@ -17,9 +19,11 @@
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/job/progress_display.h"
+#include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "nlohmann/json.hpp"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "worker/device/factory/device_factory.h"
 
 namespace tributary {
@@ -29,9 +33,32 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(500);
 
 int64_t BeginOf(const Study& study, const Segment& segment) {
-  if (segment.rung == 0) return 0;
-  const int bracket = study.trials()[segment.trial].bracket;
-  return study.plan().brackets[bracket].rungs[segment.rung - 1];
+  if (segment.is_final()) return 0;
+  return study.plan().StepsBefore(study.trials()[segment.trial].bracket,
+                                  segment.rung);
+}
+
+// Returns the checkpoint of the run at this step.
+absl::StatusOr<std::string> CheckpointOf(const std::string& run, int64_t step) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(CheckpointsFolder(run)));
+  for (const CheckpointName& checkpoint : checkpoints) {
+    if (checkpoint.step == step) return checkpoint.path;
+  }
+  return absl::NotFoundError(
+      absl::StrCat(run, ": has no checkpoint of step ", step));
+}
+
+// True if both segments belong to the same run.
+bool IsSame(const Segment& a, const Segment& b) {
+  return a.trial == b.trial && a.final_seed == b.final_seed;
+}
+
+// Names a segment for messages.
+std::string NameOf(const Segment& segment) {
+  return segment.is_final() ? absl::StrCat("trial ", segment.trial, ", seed + ",
+                                           segment.final_seed)
+                            : absl::StrCat("trial ", segment.trial);
 }
 
 // Appends to the journal, again if another process has written in between.
@@ -67,7 +94,7 @@ TuneEnd Tuner::Run() {
     const bool idle =
         FreeSlot() >= 0 && std::all_of(slots_.begin(), slots_.end(),
                                        [](const auto& run) { return !run; });
-    if (!status.ok() || (idle && (signal_ != 0 || study_.study().Done()))) {
+    if (!status.ok() || (idle && (signal_ != 0 || study_.Done()))) {
       break;
     }
     const int signal = signals_.Wait(Patience());
@@ -80,8 +107,8 @@ TuneEnd Tuner::Run() {
   }
   if (status.ok()) status = Insist([this] { return writer_.Finish(); });
   if (!status.ok()) return {status, ExitCodeOf(status)};
-  RemoveModels(/*of_paused=*/true);
-  if (study_.study().Best().empty()) {
+  RemoveModels();
+  if (study_.Best().empty()) {
     return {
         absl::AbortedError(absl::StrCat(
             "no trial was completed",
@@ -113,9 +140,9 @@ int Tuner::FreeSlot() const {
   return -1;
 }
 
-bool Tuner::IsRunning(int64_t trial) const {
-  return std::any_of(slots_.begin(), slots_.end(), [trial](const auto& run) {
-    return run != nullptr && run->segment().trial == trial;
+bool Tuner::IsRunning(const Segment& segment) const {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const auto& run) {
+    return run != nullptr && IsSame(run->segment(), segment);
   });
 }
 
@@ -130,18 +157,65 @@ absl::Status Tuner::CheckTime() {
   return Insist([this] { return writer_.Close(); });
 }
 
+absl::optional<Segment> Tuner::NextSegment(
+    const std::vector<Segment>& skipped) {
+  for (const Segment& segment : study_.Startable()) {
+    if (IsRunning(segment) ||
+        std::any_of(skipped.begin(), skipped.end(), [&](const Segment& other) {
+          return IsSame(segment, other);
+        })) {
+      continue;
+    }
+    if (options_.leases == nullptr) return segment;
+    const std::string owner = study_.OwnerOf(segment);
+    if (owner.empty() || IsOwn(segment) ||
+        !options_.leases->IsAlive(owner, MonotonicNow())) {
+      return segment;
+    }
+  }
+  return absl::nullopt;
+}
+
+bool Tuner::IsOwn(const Segment& segment) const {
+  return options_.leases == nullptr ||
+         study_.OwnerOf(segment) == options_.leases->id();
+}
+
+void Tuner::DropLostSegments() {
+  for (std::unique_ptr<TrialRun>& run : slots_) {
+    if (run == nullptr || IsOwn(run->segment())) continue;
+    display_.Message(absl::StrCat(
+        NameOf(run->segment()),
+        ": another tuner has taken it over, because the lease of this one had "
+        "ended"));
+    run.reset();
+  }
+}
+
 absl::Status Tuner::FillSlots() {
   TRIBUTARY_RETURN_IF_ERROR(study_.Read());
+  DropLostSegments();
+  std::vector<Segment> skipped;
   while (FreeSlot() >= 0) {
-    const std::vector<Segment> startable = study_.study().Startable();
-    const auto next =
-        std::find_if(startable.begin(), startable.end(),
-                     [this](const Segment& s) { return !IsRunning(s.trial); });
-    if (next != startable.end()) {
-      TRIBUTARY_RETURN_IF_ERROR(StartSegment(*next));
+    const absl::optional<Segment> next = NextSegment(skipped);
+    if (next.has_value()) {
+      const absl::Status started = StartSegment(*next);
+      // Its former owner has not let go of its folder yet.
+      const bool busy =
+          options_.leases != nullptr && absl::IsUnavailable(started);
+      if (busy) skipped.push_back(*next);
+      if (!busy && !absl::IsAborted(started)) {
+        TRIBUTARY_RETURN_IF_ERROR(started);
+      }
     } else if (study_.study().MayPropose()) {
       const absl::Status proposed = ProposeNext();
       if (!absl::IsAborted(proposed)) TRIBUTARY_RETURN_IF_ERROR(proposed);
+    } else if (study_.study().Done() && study_.final_stage() != nullptr &&
+               !study_.final_stage()->begun()) {
+      TRIBUTARY_RETURN_IF_ERROR(Insist([this] {
+        return study_.final_stage()->begun() ? absl::OkStatus()
+                                             : writer_.BeginFinal();
+      }));
     } else {
       break;
     }
@@ -150,6 +224,12 @@ absl::Status Tuner::FillSlots() {
 }
 
 absl::Status Tuner::ProposeNext() {
+  if (study_.study().plan().population > 0) {
+    const Descendant next = study_.NextMember();
+    nlohmann::ordered_json attributes = nlohmann::ordered_json::object();
+    if (next.parent >= 0) attributes[kParent] = next.parent;
+    return writer_.Propose(next.point, attributes);
+  }
   if (!study_.search().sampler().has_optuna()) {
     return writer_.Propose(study_.NextPoint(),
                            nlohmann::ordered_json::object());
@@ -165,10 +245,8 @@ absl::Status Tuner::ProposeNext() {
 
 absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
                                             int slot) const {
-  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, study_.JobOfTrial(segment.trial));
   JobLaunch launch;
-  TRIBUTARY_ASSIGN_OR_RETURN(launch.job,
-                             SegmentJob(std::move(job), segment.steps));
+  TRIBUTARY_ASSIGN_OR_RETURN(launch.job, study_.JobOfSegment(segment));
   const int64_t workers = std::min(options_.workers, MostComputing(launch.job));
   launch.workers = {workers, workers};
   launch.servers = options_.servers;
@@ -182,7 +260,14 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
           : DefaultWorkerThreads(launch.job, workers * options_.parallel,
                                  device));
   launch.server_threads = ServerThreads(options_.servers * options_.parallel);
-  launch.output = study_.TrialFolder(segment.trial);
+  launch.output = study_.FolderOf(segment);
+  const int64_t parent = study_.study().trials()[segment.trial].parent;
+  if (parent >= 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(launch.resume,
+                               CheckpointOf(study_.TrialFolder(parent),
+                                            BeginOf(study_.study(), segment)));
+    launch.allow_job_changes = true;
+  }
   launch.worker_command = options_.worker_command;
   launch.worker_folder = options_.worker_folder;
   launch.max_restarts = options_.max_restarts;
@@ -191,20 +276,28 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
 }
 
 absl::Status Tuner::StartSegment(const Segment& segment) {
-  if (study_.IsQueued(segment.trial)) {
-    return Insist([&] { return writer_.Begin(segment.trial); });
+  if (!segment.is_final() && study_.IsQueued(segment.trial)) {
+    return writer_.Begin(segment.trial);
+  }
+  if (!IsOwn(segment)) {
+    TRIBUTARY_RETURN_IF_ERROR(writer_.Claim(segment, options_.leases->id()));
   }
   const int slot = FreeSlot();
   absl::StatusOr<JobLaunch> launch = MakeLaunch(segment, slot);
   if (!launch.ok()) {
-    return RecordFailure(segment.trial, std::string(launch.status().message()));
+    return RecordFailure(segment, std::string(launch.status().message()));
   }
+  // That the values of a trial differ from those of its parent is intended.
+  const std::string expected =
+      absl::StrCat("the job differs from that of ", launch->resume, ":");
   TRIBUTARY_ASSIGN_OR_RETURN(
-      slots_[slot], TrialRun::Start(segment, *std::move(launch),
-                                    [this, segment](const std::string& text) {
-                                      display_.Message(absl::StrCat(
-                                          "trial ", segment.trial, ": ", text));
-                                    }));
+      slots_[slot],
+      TrialRun::Start(segment, *std::move(launch),
+                      [this, segment, expected](const std::string& text) {
+                        if (absl::StrContains(text, expected)) return;
+                        display_.Message(
+                            absl::StrCat(NameOf(segment), ": ", text));
+                      }));
   return absl::OkStatus();
 }
 
@@ -220,61 +313,90 @@ absl::Status Tuner::AdvanceAll(int signal) {
 absl::Status Tuner::Record(const TrialRun& run) {
   const Segment& segment = run.segment();
   const absl::Status& ended = run.end().status;
-  // It continues from its checkpoint when the search is resumed.
-  if (absl::IsCancelled(ended)) return absl::OkStatus();
-  if (!ended.ok()) {
-    return RecordFailure(segment.trial, std::string(ended.message()));
+  // It continues from its checkpoint when the search is resumed, or at once by
+  // another tuner.
+  if (absl::IsCancelled(ended)) {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return Insist([&] {
+      return IsOwn(segment) ? writer_.Claim(segment, "") : absl::OkStatus();
+    });
   }
+  if (!ended.ok()) return RecordFailure(segment, std::string(ended.message()));
   const auto summary = ReadRunSummary(run.folder());
   const absl::StatusOr<TrialResult> result =
       summary.ok() ? ResultOfRun(study_.search(), *summary)
                    : absl::StatusOr<TrialResult>(summary.status());
   if (!result.ok()) {
-    return RecordFailure(segment.trial, std::string(result.status().message()));
+    return RecordFailure(segment, std::string(result.status().message()));
   }
+  return RecordResult(segment, *result, *summary);
+}
+
+absl::Status Tuner::RecordResult(const Segment& segment,
+                                 const TrialResult& result,
+                                 const nlohmann::ordered_json& summary) {
   steps_done_ += segment.steps - BeginOf(study_.study(), segment);
   TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
-    // Another program may have ended the trial.
-    if (study_.study().NextRung(segment.trial) != segment.rung) {
-      return absl::OkStatus();
-    }
-    return writer_.Report(segment.trial, *result, *summary);
+    if (!IsAwaited(segment)) return absl::OkStatus();
+    return segment.is_final() ? writer_.ReportFinal(segment, result, summary)
+                              : writer_.Report(segment.trial, result, summary);
   }));
-  display_.Message(absl::StrCat(
-      "trial ", segment.trial, ": step ", segment.steps, " | ",
-      ResultText(study_, *result), " | ", PointText(study_, segment.trial)));
-  RemoveModels(/*of_paused=*/false);
+  display_.Message(absl::StrCat(NameOf(segment), ": step ", segment.steps,
+                                " | ", ResultText(study_, result), " | ",
+                                PointText(study_, segment.trial)));
+  if (segment.is_final()) RemoveModelsOf(study_.FolderOf(segment));
+  RemoveModels();
   return absl::OkStatus();
 }
 
-absl::Status Tuner::RecordFailure(int64_t trial, const std::string& reason) {
-  display_.Message(absl::StrCat("trial ", trial, " failed: ", reason));
-  if (first_failure_.empty()) {
-    first_failure_ = absl::StrCat("trial ", trial, " failed: ", reason);
-  }
-  return Insist([&] {
-    if (study_.study().NextRung(trial) < 0) return absl::OkStatus();
-    return writer_.Fail(trial, reason);
-  });
+absl::Status Tuner::RecordFailure(const Segment& segment,
+                                  const std::string& reason) {
+  const std::string message =
+      absl::StrCat(NameOf(segment), " failed: ", reason);
+  display_.Message(message);
+  if (first_failure_.empty()) first_failure_ = message;
+  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
+    if (!IsAwaited(segment)) return absl::OkStatus();
+    return segment.is_final() ? writer_.FailFinal(segment, reason)
+                              : writer_.Fail(segment.trial, reason);
+  }));
+  if (segment.is_final()) RemoveModelsOf(study_.FolderOf(segment));
+  return absl::OkStatus();
 }
 
-void Tuner::RemoveModels(bool of_paused) {
-  if (options_.keep_models) return;
-  const std::vector<int64_t> best = study_.study().Best();
+bool Tuner::IsAwaited(const Segment& segment) const {
+  if (!IsOwn(segment)) return false;
+  return segment.is_final()
+             ? study_.final_stage()->Awaits(segment.trial, segment.final_seed)
+             : study_.study().NextRung(segment.trial) == segment.rung;
+}
+
+void Tuner::RemoveModels() {
+  std::vector<int64_t> kept = study_.Best();
+  const FinalStage* const final_stage = study_.final_stage();
+  if (final_stage != nullptr && !final_stage->Done()) {
+    // One of them will be the winner.
+    kept = study_.study().BestTrials(final_stage->best());
+  }
   for (int64_t t = 0; t < study_.study().size(); ++t) {
     const StudyTrial::State state = study_.study().trials()[t].state;
     const bool ended = state == StudyTrial::State::kComplete ||
                        state == StudyTrial::State::kFailed ||
-                       (of_paused && state == StudyTrial::State::kPaused);
-    if (!ended || std::find(best.begin(), best.end(), t) != best.end() ||
+                       (state == StudyTrial::State::kPaused &&
+                        !study_.study().MayBeContinued(t));
+    if (!ended || std::find(kept.begin(), kept.end(), t) != kept.end() ||
         !without_models_.insert(t).second) {
       continue;
     }
-    for (const char* const name : {"checkpoints", "final", "best"}) {
-      std::error_code ignored;
-      std::filesystem::remove_all(
-          absl::StrCat(study_.TrialFolder(t), "/", name), ignored);
-    }
+    RemoveModelsOf(study_.TrialFolder(t));
+  }
+}
+
+void Tuner::RemoveModelsOf(const std::string& run) const {
+  if (options_.keep_models) return;
+  for (const char* const name : {"checkpoints", "final", "best"}) {
+    std::error_code ignored;
+    std::filesystem::remove_all(absl::StrCat(run, "/", name), ignored);
   }
 }
 
@@ -296,7 +418,7 @@ std::vector<std::string> Tuner::Table() const {
     const int64_t begin = BeginOf(study, segment);
     steps_now += std::max<int64_t>(0, status.step() - begin);
     lines.push_back(absl::StrFormat(
-        "  trial %-4d step %d/%d  loss %s  %s", segment.trial, status.step(),
+        "  %s  step %d/%d  loss %s  %s", NameOf(segment), status.step(),
         segment.steps, status.has_loss() ? ValueText(status.loss()) : "-",
         PointText(study_, segment.trial)));
   }
@@ -304,7 +426,7 @@ std::vector<std::string> Tuner::Table() const {
   if (most.has_value()) absl::StrAppend(&head, " of ", *most);
   absl::StrAppend(&head, " trials ended");
   if (failed > 0) absl::StrAppend(&head, ", ", failed, " failed");
-  const std::vector<int64_t> best = study.Best();
+  const std::vector<int64_t> best = study_.Best();
   if (!best.empty()) {
     absl::StrAppend(
         &head, " | best: trial ", best.front(), ", ",
@@ -316,7 +438,11 @@ std::vector<std::string> Tuner::Table() const {
     for (const StudyTrial& trial : study.trials()) {
       if (trial.foreign || trial.results.empty()) continue;
       left -=
-          study.plan().brackets[trial.bracket].rungs[trial.results.size() - 1];
+          study.plan().brackets[trial.bracket].rungs[trial.results.size() - 1] -
+          study.plan().StepsBefore(trial.bracket, 0);
+    }
+    if (study_.final_stage() != nullptr) {
+      left += study_.final_stage()->StepsLeft();
     }
     left -= steps_now - steps_done_;
     const double seconds = elapsed / static_cast<double>(steps_now) *

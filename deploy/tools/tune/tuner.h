@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/signal_queue.h"
 #include "deploy/launch/job/job_launch.h"
@@ -17,6 +18,8 @@
 #include "deploy/tools/tune/trial_run.h"
 #include "deploy/tools/tune/tune_display.h"
 #include "deploy/tools/tune/tune_study.h"
+#include "deploy/tools/tune/tuner_leases.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace tributary {
 
@@ -34,6 +37,9 @@ struct TunerOptions {
   std::string python = "python3";  // For the samplers of Optuna.
   int64_t max_restarts = 10;       // Of processes, for each segment of a trial.
   bool keep_models = false;  // Of all trials; otherwise, of the best one only.
+  // If other tuners may share the study: the leases, which must outlive the
+  // tuner. Otherwise null.
+  TunerLeases* leases = nullptr;
   LogFlags log;
 };
 
@@ -49,6 +55,11 @@ struct TuneEnd {
 // a job with processes of its own. One thread advances all of them. A trial
 // that fails is recorded as failed, with its reason, and the search goes on.
 // The first signal pauses all trials at a checkpoint, as JobRunner describes.
+//
+// Several tuners can share a study. Each of them claims a segment in the
+// journal before it trains the segment, and takes over the segments of tuners
+// whose leases have ended. A tuner that has lost a segment stops to train it,
+// and reports nothing. Which tuner trains a segment does not change the result.
 // Not thread-safe.
 class Tuner {
  public:
@@ -69,15 +80,26 @@ class Tuner {
   absl::StatusOr<JobLaunch> MakeLaunch(const Segment& segment, int slot) const;
   // Adds a trial to the study.
   absl::Status ProposeNext();
+  // Returns the segment to start next, except those in `skipped`; nullopt if
+  // there is none.
+  absl::optional<Segment> NextSegment(const std::vector<Segment>& skipped);
+  // In a shared study: ends the runs of segments that others have taken over.
+  void DropLostSegments();
+  bool IsOwn(const Segment& segment) const;
   // Advances all trials, and records those that have ended.
   absl::Status AdvanceAll(int signal);
   absl::Status Record(const TrialRun& run);
-  absl::Status RecordFailure(int64_t trial, const std::string& reason);
+  absl::Status RecordResult(const Segment& segment, const TrialResult& result,
+                            const nlohmann::ordered_json& summary);
+  absl::Status RecordFailure(const Segment& segment, const std::string& reason);
+  // True if the segment has not been reported, by this program or another.
+  bool IsAwaited(const Segment& segment) const;
   // Removes the models and checkpoints of trials that are not needed any more.
-  void RemoveModels(bool of_paused);
+  void RemoveModels();
+  void RemoveModelsOf(const std::string& run) const;
   // Proposes no more trials once the search has taken its time.
   absl::Status CheckTime();
-  bool IsRunning(int64_t trial) const;
+  bool IsRunning(const Segment& segment) const;
   int FreeSlot() const;
   absl::Duration Patience() const;
   // Draws the table, at most twice a second.

@@ -335,21 +335,26 @@ TEST(ValidateJobTest, NamesTheFieldOfTheExchange) {
 }
 
 TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndOneVersionPerRound) {
-  ExpectAccepted(
-      &Gpt, {"parallel.pipeline={ stages: 1 }",
-             "parallel.pipeline={ stages: 64 schedule: GPIPE }",
-             "parallel.pipeline={ stages: 3 split: \"a\" split: "
-             "\"b\" }; parallel.recompute=true",
-             "parallel.pipeline={ stages: 2 }; clip_norm=1; "
-             "recovery.journal=true; precision=BFLOAT16",
-             "parallel.pipeline={ stages: 2 }; " + Mode("local_steps={}")});
+  ExpectAccepted(&Gpt,
+                 {"parallel.pipeline={ stages: 1 }",
+                  "parallel.pipeline={ stages: 64 schedule: GPIPE }",
+                  "parallel.pipeline={ stages: 3 split: \"a\" split: "
+                  "\"b\" }; parallel.recompute=true",
+                  "parallel.pipeline={ stages: 2 }; clip_norm=1; "
+                  "recovery.journal=true; precision=BFLOAT16",
+                  "parallel.pipeline={ stages: 2 }; " + Mode("local_steps={}"),
+                  "parallel.pipeline={ stages: 2 }; clip_norm=1; "
+                  "exchange.all_reduce={ shard_optimizer: true }"});
   const std::string two = "parallel.pipeline={ stages: 2 }";
   ExpectRefused(
       {{&Gpt, "parallel.pipeline={}", "parallel.pipeline.stages"},
        {&Gpt, "parallel.pipeline={ stages: 65 }", "parallel.pipeline.stages"},
        {&Gpt, "parallel.pipeline={ stages: 3 split: \"a\" }",
         "parallel.pipeline.split"},
-       {&Gpt, two + "; exchange.all_reduce={}", "parallel.pipeline"},
+       {&Gpt, two + "; exchange.all_reduce={ backend: NCCL }",
+        "exchange.all_reduce.backend"},
+       {&External, two + "; exchange.all_reduce={}; optimizer.program={}",
+        "parallel.pipeline"},
        {&Gpt, two + "; " + Mode("local_steps={}") + "; clip_norm=1",
         "parallel.pipeline"},
        {&Gpt, two + "; " + Mode("local_steps={}") + "; precision=BFLOAT16",

@@ -64,6 +64,7 @@ TEST(TrafficTest, IsWhatEveryMessageAddsUpTo) {
     for (int c = 0; c < chunks; ++c) {
       load.chunks.push_back({1.0 + below(1000), 1.0 + below(1000)});
     }
+    load.rows = {1.0 * below(1000), 1.0 * below(1000)};
     ProcessHosts placement;
     for (int w = 0; w < workers; ++w) {
       load.contributions.push_back(below(4));
@@ -84,6 +85,16 @@ TEST(TrafficTest, IsWhatEveryMessageAddsUpTo) {
         }
         expected[server].down_out += load.chunks[c].down;
         expected[worker].down_in += load.chunks[c].down;
+      }
+    }
+    for (int w = 0; w < workers; ++w) {
+      for (const int server : placement.server_hosts) {
+        const int worker = placement.worker_hosts[w];
+        if (worker == server || load.contributions[w] == 0) continue;
+        expected[worker].up_out += load.rows.up / servers;
+        expected[server].up_in += load.rows.up / servers;
+        expected[server].down_out += load.rows.down / servers;
+        expected[worker].down_in += load.rows.down / servers;
       }
     }
     const std::vector<HostTraffic> traffic = TrafficByHost(load, placement);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/plan/memory_account.h"
+#include "common/plan/row_traffic.h"
 #include "common/sparse/sparse_table.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -86,6 +87,25 @@ TEST(RowMemoryTest, AccountsContainTheRowsOfSteps) {
   load.threads = 1;
   EXPECT_EQ(WorkerMemory(load).rows(), (4 + 2 + 2) * 16 * kSample);
   EXPECT_EQ(ServerMemory({job, 100, 1, true, 77}).rows(), 77);
+}
+
+TEST(RowMemoryTest, TrafficDependsOnTheFormatOfRows) {
+  JobSpec job = JobWithTables();
+  // Three keys, which are sent twice, and three rows.
+  constexpr double kKeys = 64 * 3 * 16, kValues = 64 * (30 + 14 + 14);
+  const auto expect = [&](double row_bytes) {
+    const ChunkMessages rows = RowTraffic(job);
+    EXPECT_EQ(rows.up, kKeys + row_bytes);
+    EXPECT_EQ(rows.down, row_bytes);
+  };
+  expect(4 * kValues);
+  EXPECT_THAT(DescribeRowTraffic(job), HasSubstr("14848 bytes"));
+  job.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  expect(2 * kValues);
+  job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
+  // A byte for each row.
+  expect(kValues + 64 * 3);
+  EXPECT_EQ(DescribeRowTraffic(JobSpec()), "");
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ TEST(RowGradientsTest, AddsTheRowsOfEachKey) {
     }
     for (const auto& [key, value] : left) wanted[key] += value;
     for (const auto& [key, value] : right) wanted[key] += value;
-    const auto sum = AddRows(Gradients(left), Gradients(right), kColumns,
-                             ExchangeSpec::FLOAT32);
+    const auto sum =
+        AddRows(Gradients(left), Gradients(right), kColumns, FLOAT32);
     const auto expected = Gradients(wanted);
     ASSERT_EQ(sum->keys, expected->keys);
     EXPECT_TRUE(std::equal(expected->values.get(),
@@ -52,8 +52,7 @@ TEST(RowGradientsTest, AddsTheRowsOfEachKey) {
 TEST(RowGradientsTest, AnAbsentRowIsNotZero) {
   // -0 + 0 would be 0.
   const auto sum = AddRows(Gradients({{1, -0.f}, {2, -0.f}}),
-                           Gradients({{2, 0.f}, {3, -0.f}}), kColumns,
-                           ExchangeSpec::FLOAT32);
+                           Gradients({{2, 0.f}, {3, -0.f}}), kColumns, FLOAT32);
   ASSERT_EQ(sum->keys, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_TRUE(std::signbit(sum->values.get()[0]));
   EXPECT_FALSE(std::signbit(sum->values.get()[kColumns]));
@@ -63,8 +62,15 @@ TEST(RowGradientsTest, AnAbsentRowIsNotZero) {
 TEST(RowGradientsTest, RoundsSums) {
   // 256 + 1 has no bfloat16.
   const auto sum = AddRows(Gradients({{1, 256.f}}), Gradients({{1, 1.f}}),
-                           kColumns, ExchangeSpec::BFLOAT16);
+                           kColumns, BFLOAT16);
   EXPECT_EQ(sum->values.get()[0], 256.f);
+  // With eight bits, each row has a scale: 127 + 1 is a multiple of 2, and 127
+  // + 4 is rounded to one.
+  const auto eight =
+      AddRows(Gradients({{1, 127.f}, {2, 127.f}}),
+              Gradients({{1, 1.f}, {2, 4.f}}), kColumns, EIGHT_BIT_ROWS);
+  EXPECT_EQ(eight->values.get()[0], 128.f);
+  EXPECT_EQ(eight->values.get()[kColumns], 132.f);
 }
 
 }  // namespace

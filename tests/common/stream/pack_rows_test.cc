@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/codec/row_codec.h"
+#include "gmock/gmock.h"
 
 namespace tributary {
 namespace {
@@ -73,11 +75,13 @@ TEST(PackRowsTest, ContributionsArriveAsTheyWere) {
     for (int table = 0; table < 3; ++table) {
       rows.push_back(Gradients(size[table], dims[table], 1u << table));
     }
-    for (const Encoding encoding : {FLOAT32, BFLOAT16}) {
+    for (const Encoding encoding : {FLOAT32, BFLOAT16, EIGHT_BIT_ROWS}) {
       ContributionParts parts(dims, encoding);
       TableGradients arrived;
       const std::vector<Part> sent = Pack(rows, dims, encoding);
-      EXPECT_EQ(sent.size() > 1, size[0] + size[1] > 10000);
+      EXPECT_EQ(sent.size() > 1,
+                size[0] + size[1] > 10000 &&
+                    (encoding != EIGHT_BIT_ROWS || size[0] > 10000));
       for (const Part& part : sent) {
         EXPECT_LE(part.payload.bytes, 4 << 20);
         const auto added =
@@ -91,10 +95,12 @@ TEST(PackRowsTest, ContributionsArriveAsTheyWere) {
       for (int table = 0; table < 3; ++table) {
         EXPECT_EQ(arrived[table]->keys, rows[table]->keys);
         // BFLOAT16 rounds numbers above 256.
-        for (int64_t i = 0; i < std::min<int64_t>(200, size[table]); ++i) {
-          EXPECT_EQ(arrived[table]->values.get()[i],
-                    rows[table]->values.get()[i]);
-        }
+        std::vector<float> wanted(
+            rows[table]->values.get(),
+            rows[table]->values.get() + size[table] * dims[table]);
+        RoundRows(encoding, wanted.data(), size[table], dims[table]);
+        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(),
+                               arrived[table]->values.get()));
       }
     }
   }
@@ -146,6 +152,35 @@ TEST(PackRowsTest, RequestsAndAnswersArriveAsTheyWere) {
   EXPECT_EQ(next, kMany);
 }
 
+// The rows of a message have different sizes, and the bytes are what one row
+// after the other takes.
+TEST(PackRowsTest, AnswersInEightBitsHaveOneScaleForEachRow) {
+  const RowDims dims = {3, 1};
+  constexpr int64_t kRows[] = {300000, 5};
+  const Buffer values = AllocateBuffer(kRows[0] * 3 + kRows[1]);
+  for (int64_t i = 0; i < kRows[0] * 3 + kRows[1]; ++i) {
+    values.get()[i] = static_cast<float>(i % 1013);
+  }
+  std::string bytes;
+  int messages = 0;
+  int64_t next = 0;
+  PackRows(7, {kRows[0], kRows[1]}, dims, EIGHT_BIT_ROWS, values,
+           [&](const Rows& rows, const OutgoingPayload& part) {
+             ++messages;
+             EXPECT_EQ(rows.encoding(), EIGHT_BIT_ROWS);
+             EXPECT_EQ(rows.first(), next);
+             next += rows.rows();
+             bytes.append(static_cast<const char*>(part.data), part.bytes);
+           });
+  EXPECT_EQ(messages, 2);
+  EXPECT_EQ(next, kRows[0] + kRows[1]);
+  std::string wanted(4 * kRows[0] + 2 * kRows[1], ' ');
+  EncodeRows(EIGHT_BIT_ROWS, values.get(), kRows[0], 3, &wanted[0]);
+  EncodeRows(EIGHT_BIT_ROWS, values.get() + 3 * kRows[0], kRows[1], 1,
+             &wanted[4 * kRows[0]]);
+  EXPECT_EQ(bytes, wanted);
+}
+
 TEST(PackRowsTest, RefusesMalformedMessages) {
   const RowDims dims = {2, 3};
   const TableGradients rows = {Gradients(4, 2, 0), Gradients(1, 3, 0)};
@@ -176,6 +211,22 @@ TEST(PackRowsTest, RefusesMalformedMessages) {
   other.message.set_node(3);
   EXPECT_EQ(parts.Add(other.message, Received(other.payload)).status().code(),
             kInvalid);
+
+  // A scale that no encoder writes; the error names the table and the key.
+  const Part eight_bits = Pack(rows, dims, EIGHT_BIT_ROWS).at(0);
+  std::string bytes(static_cast<const char*>(eight_bits.payload.data),
+                    eight_bits.payload.bytes);
+  bytes[5 * 8 + 3 * 3] = '\0';
+  ContributionParts damaged(dims, EIGHT_BIT_ROWS);
+  const absl::Status refused =
+      damaged
+          .Add(eight_bits.message,
+               ReceivedPayload(bytes.data(), bytes.size(), nullptr))
+          .status();
+  EXPECT_EQ(refused.code(), kInvalid);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(testing::HasSubstr("table 0"),
+                             testing::HasSubstr("scale 0")));
 
   RowsRequest request;
   const OutgoingPayload payload = PackRequest({{1, 2}, {3}}, &request);

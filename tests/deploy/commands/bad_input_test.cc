@@ -137,6 +137,26 @@ TEST(BadInputTest, NamesFilesAndFields) {
   ExpectErrors(2, {{"train " + broken, "job.textproto:1:8: "}});
 }
 
+// Refused before a process starts or a file is written.
+TEST(BadInputTest, NamesStagesThatTheModelDoesNotHave) {
+  const std::string set = "--set parallel.pipeline=";
+  for (const std::string& command :
+       {std::string(kTrain), std::string("plan DIR/job.textproto ")}) {
+    ExpectErrors(2, {{command + set + "{stages:3}", "pipeline.stages is 3"},
+                     {command + set + "{stages:2,split:'outptu'}", "output?"},
+                     {command + set + "{stages:2,split:'hidden.0'}",
+                      "hidden.0 is the model's first layer"}});
+  }
+  const std::string folder = JobFolder();
+  const CommandResult train = RunExpecting(
+      2, {kTributary, "train", folder + "/job.textproto", "--output",
+          folder + "/out", "--set", "parallel.pipeline={stages:3}"});
+  const std::vector<std::string> lines =
+      absl::StrSplit(train.standard_error, '\n', absl::SkipEmpty());
+  EXPECT_EQ(lines.size(), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/out"));
+}
+
 TEST(BadInputTest, NamesAddresses) {
   const std::string nowhere = "no-such-host.invalid";
   ExpectErrors(

@@ -133,6 +133,7 @@ TEST(PlanTest, RefusesWhatAPipelineCannotDo) {
       {"--workers", "64", "--set", kTwoStages},
       {"--compute", "10", "--set", kTwoStages},
       {"--set", "parallel.pipeline={ stages: 60 }"},
+      {"--set", kTwoStages, "--set", "exchange.all_reduce={}"},
       {"--set", "parallel.pipeline={ stages: 2 split: 'nothing' }"}};
   for (const std::vector<std::string>& flags : bad) {
     std::vector<std::string> arguments = {kTributary, "plan", job};

@@ -1,10 +1,12 @@
 // `tributary tune` as users run it.
 #include <signal.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "deploy/flags/run_files.h"
 #include "gmock/gmock.h"
@@ -102,6 +104,222 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForAnyParallelAndAfterKills) {
       0, {kTributary, "train", job, "--output", Folder("whole"), "--quiet"});
   EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
             want["trials"][best]["weights_sha256"]);
+}
+
+constexpr char kPopulation[] = R"(
+  job: "job.textproto"
+  parameter { path: "optimizer.sgd.learning_rate"
+              number { low: 1e-3 high: 1 log: true } }
+  parameter { path: "model.mlp.dropout" number { low: 0 high: 0.4 } }
+  objective { metric: "final_loss" goal: MINIMIZE }
+  scheduler { population_based { population: 4 every_steps: 9 } }
+)";
+
+TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
+  WriteWholeFile(search_, kPopulation);
+  RunExpecting(0, TuneArguments("one", {}));
+  const Json want = StatusOfStudy("one");
+  ASSERT_EQ(want["trials"].size(), 12u);
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  const CommandResult four =
+      RunExpecting(0, TuneArguments("four", {"--parallel", "4"}));
+  EXPECT_EQ(StatusOfStudy("four"), want);
+  EXPECT_THAT(four.standard_error, Not(HasSubstr("warning")));
+
+  std::vector<std::string> arguments = TuneArguments("killed", {});
+  for (const int lines : {4, 18, 33}) {
+    BackgroundCommand command(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
+    command.Signal(SIGKILL);
+    command.Wait();
+    arguments = {kTributary,       "tune",       "--resume",
+                 Folder("killed"), "--parallel", "2"};
+  }
+  RunExpecting(0, arguments);
+  EXPECT_EQ(StatusOfStudy("killed"), want);
+
+  // A run whose values are changed by hand has the weights of the winner.
+  std::vector<Json> lineage;
+  int cloned = 0;
+  for (Json trial = want["trials"][want["best"][0].get<int>()];;
+       trial = want["trials"][trial["parent"].get<int>()]) {
+    lineage.insert(lineage.begin(), trial);
+    if (trial["parent"].is_null()) break;
+  }
+  for (const Json& trial : want["trials"]) {
+    if (trial["parent"].is_null()) continue;
+    cloned += trial["trial"].get<int>() - trial["parent"].get<int>() != 4;
+  }
+  EXPECT_EQ(cloned, 2);  // One in each of the later generations.
+  ASSERT_EQ(lineage.size(), 3u);
+  for (const Json& trial : lineage) {
+    std::vector<std::string> train = {kTributary,
+                                      "train",
+                                      Folder("job.textproto"),
+                                      "--output",
+                                      Folder("by_hand"),
+                                      "--quiet",
+                                      "--resume",
+                                      "auto",
+                                      "--allow-job-changes",
+                                      "--set",
+                                      "schedule.decay_steps=27",
+                                      "--steps",
+                                      trial["steps"].dump()};
+    for (const auto& [path, value] : trial["values"].items()) {
+      train.insert(train.end(),
+                   {"--set", absl::StrCat(path, "=", value.dump())});
+    }
+    RunExpecting(0, train);
+  }
+  EXPECT_EQ((*ReadRunSummary(Folder("by_hand")))["weights_sha256"],
+            lineage.back()["weights_sha256"]);
+
+  // Only the last generation has models, and only of the best trial.
+  EXPECT_EQ(RunCommand(
+                {"/bin/sh", "-c",
+                 "ls -d " + Folder("killed") + "/trials/*/checkpoints | wc -l"})
+                .standard_output,
+            "1\n");
+}
+
+TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
+  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 2 seeds: 3 }"));
+  const CommandResult one =
+      RunExpecting(0, TuneArguments("one", {"--parallel", "3"}));
+  EXPECT_THAT(one.standard_output, HasSubstr("deviation"));
+  const Json want = StatusOfStudy("one");
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  std::vector<std::string> arguments = TuneArguments("killed", {});
+  // The search writes 25 lines, and the final evaluation three.
+  for (const int lines : {20, 26, 27}) {
+    BackgroundCommand command(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
+    command.Signal(SIGKILL);
+    command.Wait();
+    arguments = {kTributary, "tune", "--resume", Folder("killed")};
+  }
+  RunExpecting(0, arguments);
+  EXPECT_EQ(StatusOfStudy("killed"), want);
+
+  // With three rungs, eta 3 and 9 trials, one trial is complete.
+  ASSERT_EQ(want["final"].size(), 1u);
+  const Json& winner = want["final"][0];
+  EXPECT_EQ(want["best"], Json::array({winner["trial"]}));
+  ASSERT_EQ(winner["seeds"].size(), 3u);
+  double sum = 0;
+  for (const Json& seed : winner["seeds"]) {
+    sum += seed["objectives"][0].get<double>();
+  }
+  EXPECT_NEAR(winner["mean"][0].get<double>(), sum / 3, 1e-12);
+  EXPECT_NE(winner["seeds"][0]["weights_sha256"],
+            winner["seeds"][1]["weights_sha256"]);
+
+  // A run of the final evaluation is that of the exported job with its seed.
+  const std::string job = Folder("best.textproto");
+  EXPECT_THAT(RunExpecting(0, {kTributary, "tune", "best", Folder("one"),
+                               "--export-job", job})
+                  .standard_output,
+              HasSubstr("over 3 seeds"));
+  RunExpecting(0, {kTributary, "train", job, "--set", "seed=3", "--output",
+                   Folder("whole"), "--quiet"});
+  EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
+            winner["seeds"][2]["weights_sha256"]);
+}
+
+// Each starts as soon as it can take over from a tuner that has died.
+std::vector<std::string> SharedArguments(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--shared", "--lease", "2"});
+  return arguments;
+}
+
+TEST_F(TuneCommandTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
+  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 1 seeds: 3 }"));
+  RunExpecting(0, TuneArguments("one", {}));
+  const Json want = StatusOfStudy("one");
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::vector<std::string> arguments =
+      SharedArguments(TuneArguments("shared", {}));
+  {
+    BackgroundCommand killed(arguments);
+    // The study, a trial and its claim. The trial has not ended yet.
+    ASSERT_TRUE(AwaitLines(journal, 3));
+    killed.Signal(SIGKILL);
+    killed.Wait();
+    EXPECT_THAT(ReadWholeFile(journal), HasSubstr("tributary:claim"));
+    EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
+  }
+  {
+    BackgroundCommand first(arguments);
+    BackgroundCommand second(arguments);
+    BackgroundCommand third(arguments);
+    ASSERT_TRUE(AwaitLines(journal, 20));
+    second.Signal(SIGKILL);
+    second.Wait();
+    EXPECT_EQ(first.Wait().exit_code, 0);
+    EXPECT_EQ(third.Wait().exit_code, 0);
+  }
+  EXPECT_EQ(StatusOfStudy("shared"), want);
+  // Each segment has at least one claim, and both tuners have made some.
+  std::set<std::string> tuners;
+  for (const absl::string_view line :
+       absl::StrSplit(ReadWholeFile(journal), '\n', absl::SkipEmpty())) {
+    const Json json = ParseOrderedJson(line);
+    const Json attributes = json.value("system_attr", Json::object());
+    if (!attributes.contains("tributary:claim")) continue;
+    tuners.insert(attributes["tributary:claim"]["tuner"].get<std::string>());
+  }
+  EXPECT_GE(tuners.size(), 3u);
+}
+
+TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
+  RunExpecting(0, TuneArguments("one", {}));
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::vector<std::string> arguments =
+      SharedArguments(TuneArguments("shared", {}));
+  BackgroundCommand suspended(arguments);
+  ASSERT_TRUE(AwaitLines(journal, 3));
+  suspended.Signal(SIGSTOP);
+  BackgroundCommand other(arguments);
+  // It waits for all trials at the first rung, the last of which it cannot
+  // train before the suspended tuner has let go of its folder.
+  ASSERT_NE(other.AwaitStandardError("trial 8: step 3"), "");
+  EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
+  suspended.Signal(SIGCONT);
+  EXPECT_EQ(suspended.Wait().exit_code, 0);
+  EXPECT_EQ(other.Wait().exit_code, 0);
+  EXPECT_EQ(StatusOfStudy("shared"), StatusOfStudy("one"));
+}
+
+TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
+  {
+    BackgroundCommand alone(TuneArguments("alone", {}));
+    ASSERT_TRUE(AwaitLines(Folder("alone") + "/study.journal", 2));
+    RunExpecting(1, SharedArguments(TuneArguments("alone", {})));
+    alone.Signal(SIGTERM);
+    EXPECT_EQ(alone.Wait().exit_code, 75);
+  }
+  // It can be continued by several tuners, and then only by such.
+  RunExpecting(
+      0, SharedArguments({kTributary, "tune", "--resume", Folder("alone")}));
+  EXPECT_THAT(RunExpecting(1, {kTributary, "tune", "--resume", Folder("alone")})
+                  .standard_error,
+              HasSubstr("--shared"));
+  EXPECT_THAT(
+      RunExpecting(2, {kTributary, "tune", search_, "--shared"}).standard_error,
+      HasSubstr("--output"));
+  RunExpecting(2, {kTributary, "tune", "--resume", Folder("no"), "--shared"});
+}
+
+TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
+  WriteWholeFile(search_, absl::StrCat(kPopulation, R"(
+    parameter { path: "model.mlp.hidden" choice { value: "8" value: "9" } })"));
+  const CommandResult result = RunExpecting(2, TuneArguments("refused", {}));
+  EXPECT_THAT(result.standard_error, HasSubstr("model.mlp.hidden"));
+  EXPECT_EQ(result.standard_error.find('\n'), result.standard_error.size() - 1);
+  RunExpecting(2, {kTributary, "tune", "status", Folder("refused")});
 }
 
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {

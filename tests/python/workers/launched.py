@@ -1,5 +1,7 @@
-"""A program that describes its job itself."""
+"""A program that describes its job itself. Arguments: the run folder, and a field of the
+job to change with its value, as a list in JSON."""
 
+import json
 import sys
 
 import torch
@@ -22,8 +24,10 @@ def main():
 
 
 if __name__ == '__main__':
+    job = dict(train_samples=64, batch=16, micro_batches=4, epochs=2,
+               config={'epochs': 2}, optimizer={'sgd': {'learning_rate': 0.1}})
+    if len(sys.argv) > 2:
+        name, job[name] = json.loads(sys.argv[2])
     summary = tributary.launch(
-        main, workers=2, output=sys.argv[1] if len(sys.argv) > 1 else None,
-        job=dict(train_samples=64, batch=16, micro_batches=4, epochs=2,
-                 config={'epochs': 2}, optimizer={'sgd': {'learning_rate': 0.1}}))
+        main, workers=2, output=sys.argv[1] if len(sys.argv) > 1 else None, job=job)
     print('weights', summary['weights_sha256'], summary['steps'])

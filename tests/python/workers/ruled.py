@@ -3,7 +3,7 @@ STEPS`, in a loop of plain PyTorch, which writes its weights to FILE.
 
 The variable RULE is the kind of the rule. In the middle of a step, worker 1 once kills
 KILL, itself ('worker') or the 'server', or leaves the job, and writes the file MARKER. END
-is a folder in which workers save their modules at the end.
+is a folder in which workers save their modules at the end. WIDTH is that of the network.
 """
 
 import os
@@ -93,7 +93,8 @@ def make_task():
     generator = torch.Generator().manual_seed(SEED)
     x = torch.randn(SAMPLES, 6, generator=generator)
     torch.manual_seed(SEED)
-    network = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 1))
+    width = int(os.environ.get('WIDTH', 64))
+    network = nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 1))
     return x, x.prod(dim=1, keepdim=True), network
 
 

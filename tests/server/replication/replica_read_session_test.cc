@@ -61,12 +61,21 @@ class ReplicaReadSessionTest : public testing::Test {
       const ReplicaStore* memory, FakeServerStream<JournalMessage>* stream) {
     return std::make_unique<ReplicaReadSession>(memory, reads_, stream);
   }
-  static void Request(int64_t version, ReplicaReadSession* session) {
+  static void Request(int64_t version, ReplicaReadSession* session,
+                      const std::vector<ChunkRange>& chunks = {}) {
     ReadJournalRequest request;
     *request.mutable_scope() = SessionScope();
     request.set_version(version);
+    *request.mutable_chunk() = {chunks.begin(), chunks.end()};
     session->OnMessage(request, ReceivedPayload());
     session->OnEnd();
+  }
+
+  static ChunkRange Range(int begin, int end) {
+    ChunkRange range;
+    range.set_begin(begin);
+    range.set_end(end);
+    return range;
   }
 
   ReplicaStore memory_;
@@ -92,6 +101,29 @@ TEST_F(ReplicaReadSessionTest, SendsOneArrayAtATime) {
               ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 0), Pair(2, 1)));
   ASSERT_TRUE(stream.closed().has_value());
   EXPECT_TRUE(stream.closed()->ok()) << *stream.closed();
+}
+
+TEST_F(ReplicaReadSessionTest, SendsTheRequestedChunks) {
+  FakeServerStream<JournalMessage> stream;
+  const auto session = Open(&memory_, &stream);
+  Request(kVersion, session.get(), {Range(1, 3)});
+  std::vector<std::pair<int, int>> sent;
+  while (stream.queued() > 0) {
+    const auto next = stream.Read(session.get());
+    const JournalPart& part = next->message.part();
+    sent.push_back({part.chunk(), part.array()});
+  }
+  EXPECT_THAT(sent, ElementsAre(Pair(2, 0), Pair(2, 1)));
+  ASSERT_TRUE(stream.closed().has_value());
+  EXPECT_TRUE(stream.closed()->ok()) << *stream.closed();
+}
+
+TEST_F(ReplicaReadSessionTest, RefusesChunksOutOfOrder) {
+  FakeServerStream<JournalMessage> stream;
+  const auto session = Open(&memory_, &stream);
+  Request(kVersion, session.get(), {Range(2, 3), Range(0, 1)});
+  ASSERT_TRUE(stream.closed().has_value());
+  EXPECT_TRUE(absl::IsInvalidArgument(*stream.closed())) << *stream.closed();
 }
 
 TEST_F(ReplicaReadSessionTest, RefusesAVersionThatIsNotThere) {

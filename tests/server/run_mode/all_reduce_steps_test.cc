@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,101 @@ TEST_F(AllReduceStepsTest, BeginsAgainAfterACheckpointWithWorkersThatWait) {
   EXPECT_TRUE(mode_->OnCheckpoint().ok());
   for (int i = 0; i < 3; ++i) AddWorker();
   // There are 4 micro-batches.
+  EXPECT_THAT(mode_->OnCheckpoint(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("restarts with 4 workers instead of 2")));
+}
+
+// A pipeline of two stages between the members of an all-reduce, for a job of
+// four micro-batches.
+class StagedAllReduceStepsTest : public RunModeTest {
+ protected:
+  static constexpr int kStages = 2;
+
+  StagedAllReduceStepsTest() {
+    job_.mutable_exchange()->mutable_all_reduce();
+    job_.mutable_parallel()->mutable_pipeline()->set_stages(kStages);
+    Make();
+    EXPECT_TRUE(mode_->CheckReady(ReadyFor(kStages)).ok());
+    mode_->Begin(/*version=*/0, ReadyFor(kStages));
+  }
+
+  // Adds workers that have received Open.
+  void AddOpened(int count) {
+    for (int i = 0; i < count; ++i) {
+      workers_.push_back(AddWorker());
+      membership_.Find(workers_.back())->synced = false;
+    }
+  }
+  void OrderStages() {
+    for (const auto& [worker, list] : mode_->OrderStages(absl::UnixEpoch())) {
+      for (const CoordinatorOrder& order : list) {
+        stages_[worker] = order.stage();
+      }
+    }
+  }
+  // Reports that the worker has the weights of its stages.
+  void Sync(int64_t worker) {
+    Synced synced;
+    synced.set_stage_generation(stages_[worker].generation());
+    Member* const member = membership_.Find(worker);
+    member->synced = mode_->OnSynced(*member, synced);
+    EXPECT_TRUE(member->synced);
+  }
+
+  std::vector<int64_t> workers_;
+  std::map<int64_t, Stage> stages_;
+};
+
+TEST_F(StagedAllReduceStepsTest, GroupsTheWorkersOfAllReplicas) {
+  AddOpened(4);
+  OrderStages();
+  for (const int64_t worker : workers_) {
+    EXPECT_FALSE(stages_[worker].initialize());
+    Sync(worker);
+  }
+  const auto orders = Assign();
+  ASSERT_THAT(orders, SizeIs(4));
+  std::set<int> members;
+  for (const auto& [worker, list] : orders) {
+    ASSERT_THAT(list, SizeIs(2));
+    const Deal& deal = list[0].deal();
+    const Group& group = list[1].group();
+    EXPECT_THAT(group.leaf_begin(), ElementsAre(0, 0, 2, 2));
+    EXPECT_THAT(group.stage_begin(), ElementsAre(0, 1, 0, 1));
+    members.insert(group.member());
+    EXPECT_EQ(deal.leaf_begin(), group.leaf_begin(group.member()));
+    EXPECT_EQ(deal.stage_begin(), group.stage_begin(group.member()));
+    EXPECT_EQ(mode_->CheckReportsSums(worker).ok(), group.member() == 0);
+    EXPECT_THAT(mode_->OnWorkerLost(worker, "worker"),
+                StatusIs(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_THAT(members, SizeIs(4));
+  EXPECT_THAT(Assign(), IsEmpty());
+}
+
+TEST_F(StagedAllReduceStepsTest, WaitsForACompleteReplica) {
+  AddOpened(2);
+  OrderStages();
+  Sync(workers_[0]);
+  for (const auto& [worker, list] : Assign()) EXPECT_THAT(list, IsEmpty());
+  EXPECT_EQ(mode_->Awaited(/*step=*/0), membership_.Find(workers_[1]));
+  EXPECT_TRUE(mode_->OnWorkerLost(workers_[0], "worker 0").ok());
+  Sync(workers_[1]);
+  EXPECT_THAT(Assign(), SizeIs(2));
+}
+
+TEST_F(StagedAllReduceStepsTest, AWorkerThatJoinsLaterWaits) {
+  AddOpened(2);
+  OrderStages();
+  for (const int64_t worker : workers_) Sync(worker);
+  Assign();
+  AddOpened(1);
+  EXPECT_THAT(Assign(), IsEmpty());
+  EXPECT_THAT(mode_->OrderStages(absl::UnixEpoch()), IsEmpty());
+  // It could be a spare only.
+  EXPECT_TRUE(mode_->OnCheckpoint().ok());
+  AddOpened(1);
   EXPECT_THAT(mode_->OnCheckpoint(),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("restarts with 4 workers instead of 2")));

@@ -34,26 +34,6 @@ class PipelineStepsTest : public RunModeTest {
     mode_->Begin(version, ReadyFor(stages));
   }
 
-  static Ready ReadyFor(int stages) {
-    Ready ready;
-    ready.mutable_table()->set_chunk_elements(16);
-    for (int i = 0; i < stages; ++i) {
-      auto* const parameter = ready.mutable_table()->add_parameter();
-      parameter->set_name(absl::StrCat("p", i));
-      parameter->add_shape(16);
-      parameter->set_group(DECAY);
-      StageParameters* const stage = ready.add_stage();
-      stage->set_layer_begin(i);
-      stage->set_layer_end(i + 1);
-      stage->set_chunk_begin(i);
-      stage->set_chunk_end(i + 1);
-      ChunkRange* const read = stage->add_read_chunk();
-      read->set_begin(i);
-      read->set_end(i + 1);
-    }
-    return ready;
-  }
-
   // Adds a worker that has received Open.
   int64_t AddOpened() {
     const int64_t worker = AddWorker();

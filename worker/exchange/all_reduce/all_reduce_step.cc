@@ -58,11 +58,11 @@ absl::Status AllReduceStep::Work() {
   const int chunks = exchange_.layout_->chunk_count();
   const int lag = kLag * size_;
   for (int chunk = chunks - 1; chunk >= -lag; --chunk) {
-    if (chunk >= 0 && exchange_.OwnerOf(chunk) == rank_) {
+    if (chunk >= 0 && routes_.OwnerOf(chunk) == rank_) {
       TRIBUTARY_RETURN_IF_ERROR(Reduce(chunk));
     }
     const int gathered = chunk + lag;
-    if (gathered < chunks && exchange_.OwnerOf(gathered) != rank_) {
+    if (gathered < chunks && Gathers(gathered)) {
       TRIBUTARY_RETURN_IF_ERROR(Gather(gathered));
     }
   }
@@ -75,28 +75,30 @@ absl::Status AllReduceStep::Work() {
 }
 
 void AllReduceStep::ReceiveParts() {
-  const ArenaLayout& layout = *exchange_.layout_;
   shares_.resize(size_);
   square_sums_.resize(size_);
   for (int member = 0; member < size_; ++member) {
-    square_sums_[member].resize(layout.ChunksOf(member, size_).size());
+    square_sums_[member].resize(routes_.OwnedBy(member).size());
     if (member == rank_) continue;
-    share_transfers_.push_back(exchange_.Receive(
-        member, AllReduceTag(AllReduceKind::kShare, number_, 0, 0),
-        &shares_[member], sizeof(shares_[member])));
+    if (routes_.IsSource(member, rank_)) {
+      share_transfers_.push_back(exchange_.Receive(
+          member, AllReduceTag(AllReduceKind::kShare, number_, 0, 0),
+          &shares_[member], sizeof(shares_[member])));
+    }
     if (rank_ == 0 || exchange_.gated_) {
       square_sum_transfers_.push_back(exchange_.Receive(
           member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
           square_sums_[member].data(), BytesOfSquareSums(member)));
     }
-    for (const int node : exchange_.nodes_[member]) {
-      if (rank_ == 0) {
+    for (const int node : routes_.NodesOf(member)) {
+      if (rank_ == 0 && routes_.Contributes(member, /*chunk=*/0)) {
         LossSum* const loss = &losses_[node];
         loss_transfers_.push_back(exchange_.Receive(
             member, AllReduceTag(AllReduceKind::kLoss, number_, 0, node), loss,
             sizeof(*loss)));
       }
-      for (const int chunk : layout.ChunksOf(rank_, size_)) {
+      for (const int chunk : routes_.OwnedBy(rank_)) {
+        if (!routes_.Contributes(member, chunk)) continue;
         Part part;
         part.node = node;
         part.sum = exchange_.sums_.Take();
@@ -125,7 +127,7 @@ absl::Status AllReduceStep::AwaitBegin() {
 
 absl::Status AllReduceStep::ReceiveReduced() {
   for (int chunk = exchange_.layout_->chunk_count() - 1; chunk >= 0; --chunk) {
-    if (exchange_.OwnerOf(chunk) == rank_) continue;
+    if (!Gathers(chunk)) continue;
     Gathered& gathered = gathered_[chunk];
     TRIBUTARY_ASSIGN_OR_RETURN(gathered.weights,
                                exchange_.BeginWrite(number_, chunk));
@@ -135,7 +137,7 @@ absl::Status AllReduceStep::ReceiveReduced() {
       to = gathered.sum.get();
     }
     gathered.transfer = exchange_.ReceiveChunk(
-        exchange_.OwnerOf(chunk),
+        routes_.OwnerOf(chunk),
         AllReduceTag(AllReduceKind::kReduced, number_, chunk, 0), to,
         Bytes(chunk));
   }
@@ -148,7 +150,7 @@ absl::StatusOr<TreeSum> AllReduceStep::AwaitGradient(int chunk) {
     TRIBUTARY_RETURN_IF_ERROR(part.transfer->Wait());
     parts.Add(PartAt(part.node, part.sum.get(), part.sum));
   }
-  const size_t nodes = exchange_.nodes_[rank_].size();
+  const size_t nodes = routes_.NodesOf(rank_).size();
   {
     absl::MutexLock lock(&exchange_.mu_);
     const std::map<int, NodeChunk>& own = exchange_.own_[number_].chunks[chunk];
@@ -174,11 +176,20 @@ absl::StatusOr<TreeSum> AllReduceStep::AwaitGradient(int chunk) {
 absl::Status AllReduceStep::AwaitShares() {
   if (sample_count_ >= 0) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(Await(&share_transfers_));
-  {
-    // All own nodes are counted: AwaitGradient has seen all of them or, in a
-    // member without chunks, the owners have reduced every chunk from them.
+  if (routes_.IsSource(rank_, rank_)) {
+    // A chunk that this member only reads may be reduced before its own nodes
+    // are counted.
     absl::MutexLock lock(&exchange_.mu_);
-    shares_[rank_] = exchange_.own_[number_].share;
+    const AllReduceExchange::Own& own = exchange_.own_[number_];
+    const size_t nodes = routes_.NodesOf(rank_).size();
+    const auto counted = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
+      return own.sample_counts.size() == nodes || exchange_.ending_;
+    };
+    tributary::Await(&exchange_.mu_, absl::Condition(&counted));
+    if (exchange_.ending_) {
+      return absl::AbortedError("the all-reduce was cancelled");
+    }
+    shares_[rank_] = own.share;
   }
   sample_count_ = 0;
   for (const MemberShare& share : shares_) sample_count_ += share.sample_count;
@@ -220,11 +231,8 @@ absl::Status AllReduceStep::Update(
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
-    if (exchange_.OwnerOf(chunk) == rank_) {
-      if (exchange_.trace_ != nullptr) {
-        exchange_.trace_->Updated(number_, chunk, exchange_.nodes_, size_,
-                                  begin);
-      }
+    if (routes_.OwnerOf(chunk) == rank_) {
+      Trace(chunk, begin);
       LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
       if (exchange_.sharded_) SendReduced(chunk, update.new_weights, updated);
       if (saves_) TRIBUTARY_RETURN_IF_ERROR(Save(chunk, update.new_weights));
@@ -232,6 +240,21 @@ absl::Status AllReduceStep::Update(
     TRIBUTARY_RETURN_IF_ERROR(EndWrite(chunk, updated));
   }
   return absl::OkStatus();
+}
+
+void AllReduceStep::Trace(int chunk, absl::Time begin) const {
+  if (exchange_.trace_ == nullptr) return;
+  ExchangeTrace::Route route;
+  for (const int member : routes_.ContributorsOf(chunk)) {
+    const std::vector<int>& nodes = routes_.NodesOf(member);
+    route.nodes.insert(route.nodes.end(), nodes.begin(), nodes.end());
+  }
+  for (int member = 0; member < size_; ++member) {
+    if (member != rank_ && routes_.Reads(member, chunk)) {
+      route.receivers.push_back(member);
+    }
+  }
+  exchange_.trace_->Updated(number_, chunk, route, begin);
 }
 
 absl::Status AllReduceStep::EndWrite(int chunk, std::shared_ptr<Event> ready) {
@@ -266,7 +289,7 @@ absl::Status AllReduceStep::Save(int chunk, const float* weights) {
 void AllReduceStep::SendReduced(int chunk, const float* values,
                                 const std::shared_ptr<Event>& ready) {
   for (int member = 0; member < size_; ++member) {
-    if (member == rank_) continue;
+    if (member == rank_ || !routes_.Reads(member, chunk)) continue;
     sends_.push_back(exchange_.SendChunk(
         member, AllReduceTag(AllReduceKind::kReduced, number_, chunk, 0),
         values, Bytes(chunk), ready));
@@ -293,7 +316,7 @@ absl::Status AllReduceStep::SendSquareSums() {
   TRIBUTARY_ASSIGN_OR_RETURN(const auto sums,
                              exchange_.optimizer_->EndSquareSums());
   for (const auto& [chunk, sum] : sums) {
-    square_sums_[rank_][chunk / size_] = sum;
+    square_sums_[rank_][routes_.PlaceOf(chunk)] = sum;
   }
   for (int member = 0; member < (exchange_.gated_ ? size_ : 1); ++member) {
     if (member == rank_) continue;

@@ -13,10 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
 #include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
+#include "worker/exchange/all_reduce/chunk_routes.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
 
 namespace tributary {
@@ -63,6 +65,7 @@ class AllReduceStep {
  public:
   AllReduceStep(AllReduceExchange* exchange, int64_t number)
       : exchange_(*exchange),
+        routes_(exchange->routes_),
         number_(number),
         saves_(exchange->BeginStep(number)),
         rank_(exchange->mesh_->rank()),
@@ -91,7 +94,7 @@ class AllReduceStep {
   absl::Status Work();
   // Posts all receives that do not depend on this member's own computation.
   void ReceiveParts();
-  // Waits until the trainer begins the step. The next version may be written
+  // Waits until the trainer has begun the step. The next version may be written
   // only then, because until then the trainer may still read the memory that
   // this version overwrites. Returns Aborted if the exchange is ending.
   absl::Status AwaitBegin();
@@ -112,6 +115,8 @@ class AllReduceStep {
   // requires that.
   absl::Status Update(
       const std::vector<std::pair<int, const TreeSum*>>& gradients);
+  // Traces the update of a chunk that this member reduces.
+  void Trace(int chunk, absl::Time begin) const;
   // Passes a copy of the chunk and its optimizer state to Options::save.
   absl::Status Save(int chunk, const float* weights);
   // Appends the chunk and the event `ready` to writes_, then calls EndWrites.
@@ -130,12 +135,16 @@ class AllReduceStep {
   absl::Status AwaitSends();
   static absl::Status Await(std::vector<Transfer>* transfers);
 
+  // Returns true if another member sends this one the chunk.
+  bool Gathers(int chunk) const {
+    return routes_.OwnerOf(chunk) != rank_ && routes_.Reads(rank_, chunk);
+  }
   int64_t BytesOfSquareSums(int member) const {
     return static_cast<int64_t>(square_sums_[member].size() *
                                 sizeof(SquareSum));
   }
   const SquareSum& SquareSumOf(int chunk) const {
-    return square_sums_[exchange_.OwnerOf(chunk)][chunk / size_];
+    return square_sums_[routes_.OwnerOf(chunk)][routes_.PlaceOf(chunk)];
   }
   int64_t Count(int chunk) const { return exchange_.layout_->ChunkSize(chunk); }
   int64_t Bytes(int chunk) const {
@@ -147,6 +156,7 @@ class AllReduceStep {
   }
 
   AllReduceExchange& exchange_;
+  const ChunkRoutes& routes_;
   const int64_t number_;
   const bool saves_;
   const int rank_;

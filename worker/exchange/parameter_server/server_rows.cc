@@ -8,9 +8,9 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "common/codec/encoding.h"
+#include "common/codec/row_codec.h"
 #include "common/sparse/key_hash.h"
-#include "common/stream/received_floats.h"
+#include "common/stream/received_rows.h"
 
 namespace tributary {
 namespace {
@@ -57,18 +57,28 @@ class ServerRows::Requested final {
           " of ", wanted, " in encoding ", Encoding_Name(rows.encoding()),
           ", expected row ", part.arrived, " in ", Encoding_Name(encoding)));
     }
-    int64_t elements = 0;
+    int64_t bytes = 0;
     for (int32_t row = 0; row < rows.rows(); ++row) {
-      elements += part.elements[part.arrived + row];
+      bytes += EncodedRowBytes(encoding, part.elements[part.arrived + row]);
     }
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const ReceivedFloats floats,
-        ReceivedFloats::Create(encoding, payload, elements));
-    int64_t from = 0;
-    for (int32_t row = 0; row < rows.rows(); ++row) {
-      const int32_t count = part.elements[part.arrived + row];
-      floats.Read(from, count, values_.get() + part.begin[part.arrived + row]);
-      from += count;
+    if (payload.bytes() != bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sent ", payload.bytes(), " bytes for ", rows.rows(),
+                       " rows, expected ", bytes));
+    }
+    ReceivedRows received(encoding, &payload);
+    for (int64_t row = part.arrived; row < part.arrived + rows.rows();) {
+      // Rows whose places follow each other.
+      const int32_t dim = part.elements[row];
+      const int64_t begin = part.begin[row];
+      int64_t count = 0;
+      for (; row < part.arrived + rows.rows() && part.elements[row] == dim &&
+             part.begin[row] == begin + count * dim;
+           ++row) {
+        ++count;
+      }
+      TRIBUTARY_RETURN_IF_ERROR(
+          received.Read(count, dim, values_.get() + begin));
     }
     part.arrived += rows.rows();
     if (part.arrived < wanted) return absl::OkStatus();
@@ -107,8 +117,7 @@ ServerRows::ServerRows(const JobSpec& job, int servers,
                        const StatedRates* rates, WeightsSink* sink, Send send)
     : sparse_(job.sparse()),
       dims_(RowDimsOf(sparse_)),
-      row_encoding_(WeightsEncoding(job.exchange())),
-      gradient_encoding_(GradientEncoding(job.exchange())),
+      encoding_(RowEncoding(job)),
       servers_(servers),
       rates_(rates),
       sink_(sink),
@@ -182,7 +191,7 @@ void ServerRows::Push(int64_t step, int node, int64_t sample_count,
   }
   const auto send = [&](int shard, const TableGradients& rows) {
     absl::MutexLock lock(&push_mu_);
-    PackContribution(header, rows, dims_, gradient_encoding_,
+    PackContribution(header, rows, dims_, encoding_,
                      [&](const RowContribution& part, OutgoingPayload payload) {
                        WorkerMessage message;
                        *message.mutable_row_contribution() = part;
@@ -226,7 +235,7 @@ absl::Status ServerRows::OnRows(int shard, const Rows& rows,
     if (found != requests_.end()) request = found->second.lock();
   }
   if (request == nullptr) return absl::OkStatus();
-  return request->Add(shard, rows, row_encoding_, payload);
+  return request->Add(shard, rows, encoding_, payload);
 }
 
 }  // namespace tributary

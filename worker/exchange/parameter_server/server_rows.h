@@ -54,8 +54,7 @@ class ServerRows final : public RowExchange {
 
   const SparseSpec sparse_;
   const RowDims dims_;
-  const Encoding row_encoding_;
-  const Encoding gradient_encoding_;
+  const Encoding encoding_;
   const int servers_;
   const StatedRates* const rates_;
   WeightsSink* const sink_;

@@ -10,9 +10,10 @@ import {jobParts} from '/job.js';
 import {ALL, logParts, MAX_MERGED} from '/logs.js';
 import {renderResources} from '/resources.js';
 import {renderRuns, setFields, startRuns} from '/runs.js';
+import {chosenStudy, renderSearch, studyPath} from '/search.js';
 import {
-  ask, eventsPath, focused, isLive, jobPath, linesPath, load, logPath, readHash, resourcesPath, seriesPath, showFirst, shownRuns,
-  state, statusPath, VIEWS, writeHash,
+  answerOf, ask, eventsPath, focused, isLive, jobPath, linesPath, load, logPath, readHash, resourcesPath, seriesPath,
+  showFirst, shownRuns, state, statusPath, VIEWS, writeHash,
 } from '/state.js';
 import {renderTime, stepBack} from '/time.js';
 
@@ -24,6 +25,7 @@ const FIELDS_MS = 5000;
 let failures = 0;
 let running = null, again = false;
 let fieldsOf = '', fieldsTime = -Infinity;
+let began = false;
 
 function select(view) {
   state.view = view;
@@ -33,9 +35,12 @@ function select(view) {
   update();
 }
 
+// Without a study, there is no view of searches.
+const views = () => VIEWS.filter(([id]) => id !== 'search' || state.studies.length > 0);
+
 function renderTabs() {
   const tabs = document.getElementById('views');
-  tabs.replaceChildren(...VIEWS.map(([id, title]) => {
+  tabs.replaceChildren(...views().map(([id, title]) => {
     const chosen = id === state.view;
     return make('button', {
       type: 'button', role: 'tab', id: `tab-${id}`, 'aria-selected': String(chosen), 'aria-controls': 'view',
@@ -43,7 +48,8 @@ function renderTabs() {
       onkeydown: (event) => {
         const move = {ArrowRight: 1, ArrowLeft: -1}[event.key];
         if (!move) return;
-        const next = VIEWS[(VIEWS.findIndex(([v]) => v === id) + move + VIEWS.length) % VIEWS.length][0];
+        const all = views();
+        const next = all[(all.findIndex(([v]) => v === id) + move + all.length) % all.length][0];
         select(next);
         document.getElementById(`tab-${next}`).focus();
       },
@@ -117,8 +123,27 @@ async function renderLogs(run) {
   showParts(logParts(runChoice, logs, events.events, update));
 }
 
+function openRun(key) {
+  Object.assign(state, {chosen: true, shown: [key], focus: key});
+  select('curves');
+}
+
+// The folder of a search was named, or there is nothing else to show.
+function beginWithSearch() {
+  if (began) return;
+  began = true;
+  const hasView = new URLSearchParams(location.hash.slice(1)).has('view');
+  if (!hasView && state.studies.some((study) => study.named)) state.view = 'search';
+}
+
 async function renderView() {
   const run = focused();
+  if (state.view === 'search') {
+    const study = chosenStudy();
+    if (!study) return showParts([make('p', {}, 'There are no searches yet.')]);
+    const old = answerOf(studyPath(study));
+    return renderSearch(await load(studyPath(study), old?.lines !== study.lines), update, openRun);
+  }
   if (state.view === 'curves') return renderCurves(update);
   if (state.view === 'compare') return showParts(compareParts(shownRuns(), await loadJobs(shownRuns())));
   if (!run) return showParts([make('p', {}, 'There are no runs yet.')]);
@@ -143,8 +168,12 @@ async function renderView() {
 
 async function refresh() {
   try {
-    const {release, runs} = await ask('/api/runs');
+    const {release, runs, studies} = await ask('/api/runs');
     document.getElementById('release').textContent = release;
+    const hadStudies = state.studies.length > 0;
+    state.studies = studies;
+    beginWithSearch();
+    if (hadStudies !== studies.length > 0) renderTabs();
     const before = new Map(state.runs.map((run) => [run.key, run]));
     state.runs = runs;
     showFirst();
@@ -170,7 +199,8 @@ async function refresh() {
 const isInUse = () => document.activeElement?.tagName === 'SELECT' || document.activeElement?.id === 'log-search';
 
 async function poll() {
-  const live = state.runs.length === 0 || state.runs.some((run) => run.live || ['no answer', 'connecting'].includes(run.state));
+  const live = state.runs.length === 0 || state.studies.some((study) => study.live) ||
+      state.runs.some((run) => run.live || ['no answer', 'connecting'].includes(run.state));
   if (!document.hidden && !isInUse() && (live || failures > 0)) await update();
   setTimeout(poll, Math.min(MAX_POLL_MS, POLL_MS * 2 ** Math.min(failures, 4)));
 }
@@ -205,7 +235,7 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     document.getElementById('search').focus();
   }
-  const view = VIEWS[Number(event.key) - 1];
+  const view = views()[Number(event.key) - 1];
   if (view) select(view[0]);
 });
 addEventListener('resize', () => { if (state.view === 'time') update(); });

@@ -8,6 +8,8 @@ const LEFT = 58, RIGHT = 12, TOP = 8, BOTTOM = 24;
 const COLORS = 10;
 // After ten lines, the colors repeat with the next pattern.
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+// A value is near the crosshair up to this part of the x axis.
+const NEAR = 0.03;
 const MAX_ROWS = 10;  // Of the values at the crosshair.
 
 export function color(name) {
@@ -124,8 +126,9 @@ class LineChart {
     event.stopPropagation();
   }
 
-  // Each series: {name, slot, x, y, min, max, dots}; marks: {x, slot}. The
-  // charts of a group have the same `range` of x.
+  // Each series: {name, slot, x, y, min, max, dots}; with `stroke: false`, only
+  // dots; with `near`, the crosshair shows only values close to it. marks: {x,
+  // slot}. The charts of a group have the same `range` of x.
   set(series, marks, log, xLabel, range = null) {
     Object.assign(this, {series, marks, log, xLabel, sharedRange: range});
     this.logButton.setAttribute('aria-pressed', String(log));
@@ -209,7 +212,8 @@ class LineChart {
     }
     // The emphasized line is above the others.
     const rank = (s) => Number(s.name === this.group.emphasized);
-    for (const s of [...this.series].sort((a, b) => rank(a) - rank(b))) paintSeries(c, axes, s, this.group.emphasized);
+    const emphasized = this.series.some(rank) ? this.group.emphasized : null;
+    for (const s of [...this.series].sort((a, b) => rank(a) - rank(b))) paintSeries(c, axes, s, emphasized);
   }
 
   paintGrid(c, axes, width, height) {
@@ -264,8 +268,9 @@ class LineChart {
   // Returns the series that have a value near x, and the position of the value,
   // largest values first.
   at(x) {
+    const [low, high] = this.range();
     return this.series.map((s) => ({s, i: nearest(s.x, x)}))
-        .filter(({s, i}) => i >= 0 && s.y[i] !== null)
+        .filter(({s, i}) => i >= 0 && s.y[i] !== null && (!s.near || Math.abs(s.x[i] - x) <= NEAR * (high - low)))
         .sort((a, b) => b.s.y[b.i] - a.s.y[a.i]);
   }
 
@@ -324,7 +329,7 @@ class LineChart {
 }
 
 // Clears a canvas that has `width` times `height` pixels of the page.
-function prepare(canvas, width, height, ratio = devicePixelRatio || 1) {
+export function prepare(canvas, width, height, ratio = devicePixelRatio || 1) {
   if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
   if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
   const c = canvas.getContext('2d');
@@ -334,14 +339,14 @@ function prepare(canvas, width, height, ratio = devicePixelRatio || 1) {
   return c;
 }
 
-function line(c, x0, y0, x1, y1) {
+export function line(c, x0, y0, x1, y1) {
   c.beginPath();
   c.moveTo(x0, y0);
   c.lineTo(x1, y1);
   c.stroke();
 }
 
-function dot(c, x, y, radius) {
+export function dot(c, x, y, radius) {
   c.beginPath();
   c.arc(x, y, radius, 0, 2 * Math.PI);
   c.fill();
@@ -377,7 +382,7 @@ function paintSeries(c, {usable, px, py}, s, emphasized) {
     c[open ? 'lineTo' : 'moveTo'](px(s.x[i]), py(s.y[i]));
     open = true;
   }
-  c.stroke();
+  if (s.stroke !== false) c.stroke();
   c.setLineDash([]);
   if (s.dots || s.x.length === 1) {
     for (let i = 0; i < s.x.length; ++i) if (usable(s.y[i])) dot(c, px(s.x[i]), py(s.y[i]), 3);

@@ -1,6 +1,7 @@
 // The comparison of runs: their results, and the fields in which their job
 // files differ.
 import {lineSample} from '/charts.js';
+import {evaluationOf, namedMetrics} from '/curves.js';
 import {saveCsv} from '/download.js';
 import {button, make} from '/elements.js';
 import {formatDate, formatNumber, formatSeconds} from '/numbers.js';
@@ -32,6 +33,13 @@ const RESULTS = [
   ['seconds per step', (run, series) => series?.newest.step_seconds ?? null, least],
 ];
 
+// The newest value of each metric that programs have named. Which values are
+// better is not known.
+const namedResults = (runs) => namedMetrics(runs).map((name) => [
+  `evaluation ${name}`,
+  (run, series) => (series && evaluationOf(series, `evaluation_${name}`))?.findLast((v) => v !== null) ?? null,
+]);
+
 function resultRow(runs, [title, value, best, format = formatNumber]) {
   const values = runs.map((run) => value(run, answerOf(seriesPath(run))) ?? null);
   if (values.every((v) => v === null)) return null;
@@ -59,7 +67,7 @@ const textOf = (map, path) => (map.has(path) ? map.get(path) || 'set' : '–');
 // Returns the elements of the view; `jobs` has the answers of /api/job.
 export function compareParts(runs, jobs) {
   if (runs.length === 0) return [make('p', {}, 'Choose the runs to compare in the list above.')];
-  const results = RESULTS.map((result) => resultRow(runs, result)).filter((row) => row !== null);
+  const results = [...RESULTS, ...namedResults(runs)].map((result) => resultRow(runs, result)).filter((row) => row !== null);
   const {values, paths} = differencesOf(runs, jobs);
   const rows = paths.map((path) => make('tr', {}, make('th', {scope: 'row'}, path),
       ...values.map((map) => make('td', {className: 'field'}, textOf(map, path)))));

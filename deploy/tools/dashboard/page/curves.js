@@ -11,11 +11,13 @@ const CHARTS = [
   ['learning_rate', 'Learning rate'], ['samples_per_second', 'Speed (samples or tokens per second)'],
   ['step_seconds', 'Time of a step (seconds)'],
 ];
+// Metrics that programs have named are fields of evaluations, too.
+const EVALUATION = 'evaluation_';
 const X_LABELS = {step: 'step', seconds: 'seconds', epoch: 'epoch'};
 // Among more runs, the points of evaluations would hide the lines.
 const MAX_WITH_EVALUATIONS = 3;
 
-let group = null, charts = null, legend = null, links = null, update = null;
+let group = null, charts = null, list = null, legend = null, links = null, update = null;
 
 // Returns the exponential moving average of the values, without the bias of its
 // beginning.
@@ -73,10 +75,24 @@ function evaluationX(series) {
   return epochs === null ? [] : step.map((s) => s * epochs);
 }
 
+// The values of a field of evaluations; null for other fields and absent ones.
+export function evaluationOf(series, field) {
+  if (!field.startsWith(EVALUATION)) return null;
+  const name = field.slice(EVALUATION.length);
+  if (CHARTS.some(([id]) => id === field)) return series.evaluation[name];
+  return Object.hasOwn(series.evaluation.metrics, name) ? series.evaluation.metrics[name] : null;
+}
+
+// The metrics that programs have named, of these runs, in alphabetical order.
+export function namedMetrics(runs) {
+  const names = runs.flatMap((run) => Object.keys(answerOf(seriesPath(run))?.evaluation.metrics ?? {}));
+  return [...new Set(names)].sort();
+}
+
 function linesOf(field, run, series, few) {
   const lines = [];
   const slot = slotOf(run);
-  const evaluation = field.startsWith('evaluation_') ? series.evaluation[field.slice(11)] : null;
+  const evaluation = evaluationOf(series, field);
   if (evaluation) return [{name: run.name, slot, dots: true, x: evaluationX(series), y: evaluation}];
   const values = series.fields[field];
   if (!values) return [];
@@ -97,12 +113,18 @@ export function renderCurves(refresh) {
   if (charts === null || !view.contains(legend)) {
     group = new ChartGroup(zoom, setLog);
     charts = new Map(CHARTS.map(([id, title]) => [id, group.add(id, title)]));
+    list = make('div', {className: 'charts'}, ...[...charts.values()].map((chart) => chart.element));
     legend = make('div', {id: 'legend'});
     links = make('p', {id: 'metrics-csv', className: 'muted'});
-    view.replaceChildren(controls(), legend,
-        make('div', {className: 'charts'}, ...[...charts.values()].map((chart) => chart.element)), links);
+    view.replaceChildren(controls(), legend, list, links);
   }
   const runs = shownRuns();
+  for (const name of namedMetrics(runs)) {
+    const id = EVALUATION + name;
+    if (charts.has(id)) continue;
+    charts.set(id, group.add(id, `Evaluation ${name}`));
+    list.append(charts.get(id).element);
+  }
   renderLegend(runs);
   const marks = runs.flatMap((run) => eventsOf(run).filter((e) => e.severity !== 'info')
       .map((e) => ({x: e.step, slot: slotOf(run)})));
@@ -110,13 +132,13 @@ export function renderCurves(refresh) {
   for (const run of runs) {
     const series = answerOf(seriesPath(run));
     if (!series) continue;
-    for (const [field, list] of lines) list.push(...linesOf(field, run, series, runs.length <= MAX_WITH_EVALUATIONS));
+    for (const [field, found] of lines) found.push(...linesOf(field, run, series, runs.length <= MAX_WITH_EVALUATIONS));
   }
   const range = rangeOf([...lines.values()].flat());
   for (const [field, chart] of charts) {
     chart.set(lines.get(field), state.x === 'step' ? marks : [], state.logs.has(field), X_LABELS[state.x], range);
     // A chart that no run has values for would only take space.
-    chart.element.hidden = field.startsWith('evaluation_') && chart.empty;
+    chart.element.hidden = field.startsWith(EVALUATION) && chart.empty;
   }
 }
 

@@ -2,7 +2,7 @@
 
 export const VIEWS = [
   ['curves', 'Curves'], ['compare', 'Compare'], ['time', 'Where the time goes'], ['resources', 'Resources'],
-  ['cluster', 'Processes'], ['exchange', 'Exchange'], ['job', 'Job'], ['log', 'Events and logs'],
+  ['cluster', 'Processes'], ['exchange', 'Exchange'], ['job', 'Job'], ['log', 'Events and logs'], ['search', 'Search'],
 ];
 export const POINTS = 800;
 // The largest number of runs in one chart.
@@ -14,10 +14,12 @@ const FIRST_SHOWN = 6;
 // `shown` are keys of runs. The position of a key decides the color of the run,
 // so a run keeps its color when others are hidden; null is a free position.
 // `chosen` says whether the user has chosen the runs. `logs` are the charts with
-// a logarithmic axis. `over` is the x axis of the resources.
+// a logarithmic axis. `over` is the x axis of the resources. `study` is the key of
+// the search that is shown.
 export const state = {
   runs: [], view: 'curves', shown: [], chosen: false, focus: null, x: 'step', logs: new Set(), smoothing: 0, from: null,
-  to: null, search: '', sort: '', columns: null, process: 'server-0.log', level: 'all', over: 'seconds', ...readHash(),
+  to: null, search: '', sort: '', columns: null, process: 'server-0.log', level: 'all', over: 'seconds', studies: [],
+  study: null, ...readHash(),
 };
 const answers = new Map();  // What the dashboard answered, by path.
 
@@ -35,6 +37,7 @@ export function readHash() {
     hash.chosen = true;
   }
   if (read.has('run')) hash.focus = read.get('run');
+  if (read.has('study')) hash.study = read.get('study');
   if (['step', 'seconds', 'epoch'].includes(read.get('x'))) hash.x = read.get('x');
   if (['step', 'seconds'].includes(read.get('over'))) hash.over = read.get('over');
   for (const name of ['from', 'to']) if (read.has(name)) hash[name] = Number(read.get(name));
@@ -46,6 +49,7 @@ export function writeHash() {
   const hash = new URLSearchParams({view: state.view});
   if (state.chosen) hash.set('runs', state.shown.filter((key) => key !== null).join(','));
   if (state.focus !== null) hash.set('run', state.focus);
+  if (state.study !== null) hash.set('study', state.study);
   if (state.x !== 'step') hash.set('x', state.x);
   if (state.over !== 'seconds') hash.set('over', state.over);
   if (state.logs.size > 0) hash.set('log', [...state.logs].join(','));

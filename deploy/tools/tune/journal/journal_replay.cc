@@ -49,9 +49,14 @@ std::vector<double> NumbersOf(const Json& object, const char* name) {
   return numbers;
 }
 
-void Merge(const Json& line, const char* name, Json* attributes) {
+// Returns the object of this name; an empty one if there is none.
+Json MembersOf(const Json& line, const char* name) {
   const auto found = line.find(name);
-  if (found != line.end() && found->is_object()) attributes->update(*found);
+  return found != line.end() && found->is_object() ? *found : Json::object();
+}
+
+void Merge(const Json& line, const char* name, Json* attributes) {
+  attributes->update(MembersOf(line, name));
 }
 
 JournalState StateOf(int64_t state) {
@@ -86,7 +91,9 @@ absl::Status JournalReplay::Apply(absl::string_view text,
     case JournalOperation::kSetStudyUserAttribute:
       if (!of_study) break;
       Merge(line, "user_attr", &user_attributes_);
-      events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0});
+      for (const auto& [name, value] : MembersOf(line, "user_attr").items()) {
+        events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
+      }
       break;
     case JournalOperation::kSetStudySystemAttribute:
     case JournalOperation::kDiscardTrials:
@@ -153,7 +160,7 @@ void JournalReplay::CreateTrial(const Json& line,
   }
   Merge(line, "user_attrs", &trial.user_attributes);
   Merge(line, "system_attrs", &trial.system_attributes);
-  events->push_back({JournalEvent::Kind::kCreated, numbers_.back(), 0});
+  events->push_back({JournalEvent::Kind::kCreated, numbers_.back(), 0, ""});
   trials_.push_back(std::move(trial));
 }
 
@@ -184,14 +191,15 @@ void JournalReplay::ChangeTrial(JournalOperation operation, const Json& line,
       }
       const std::vector<double> values = NumbersOf(line, "values");
       if (!values.empty()) trial.values = values;
-      events->push_back({JournalEvent::Kind::kState, number, 0});
+      events->push_back({JournalEvent::Kind::kState, number, 0, ""});
       break;
     }
     case JournalOperation::kSetTrialIntermediateValue: {
       const int64_t step = IntegerOf(line, "step", -1);
       if (!line.contains("intermediate_value")) return;
       trial.intermediate_values[step] = NumberOf(line["intermediate_value"]);
-      events->push_back({JournalEvent::Kind::kIntermediateValue, number, step});
+      events->push_back(
+          {JournalEvent::Kind::kIntermediateValue, number, step, ""});
       break;
     }
     case JournalOperation::kSetTrialUserAttribute:

@@ -58,8 +58,9 @@ struct JournalTrial {
 struct JournalEvent {
   enum class Kind { kStudyAttribute, kCreated, kIntermediateValue, kState };
   Kind kind = Kind::kCreated;
-  int64_t trial = 0;  // The trial's number in its study.
-  int64_t step = 0;   // kIntermediateValue.
+  int64_t trial = 0;      // The trial's number in its study.
+  int64_t step = 0;       // kIntermediateValue.
+  std::string attribute;  // kStudyAttribute: its name.
 };
 
 // The state of one study of a journal file of Optuna, which a line of JSON

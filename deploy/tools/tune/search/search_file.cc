@@ -223,6 +223,42 @@ absl::Status ValidateHalving(const std::string& path, int64_t eta,
   return Between(path + ".rungs", rungs, 2, 20);
 }
 
+absl::Status ValidatePopulation(const SearchSpec& search) {
+  const auto& population = search.scheduler().population_based();
+  const std::string path = "scheduler.population_based";
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path + ".population", population.population(), 2, 10000));
+  if (!population.has_every_steps()) return Required(path + ".every_steps");
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path + ".every_steps", population.every_steps(), 1, kMostSteps));
+  if (!(population.quantile() > 0 && population.quantile() <= 0.5)) {
+    return Error(path + ".quantile", population.quantile(),
+                 " is not above 0 and at most 0.5");
+  }
+  for (const double factor : population.factor()) {
+    if (!(factor > 0 && std::isfinite(factor) && factor != 1)) {
+      return Error(path + ".factor", factor,
+                   " is not a positive number other than 1");
+    }
+  }
+  if (!(population.resample_probability() >= 0 &&
+        population.resample_probability() <= 1)) {
+    return Error(path + ".resample_probability",
+                 population.resample_probability(), " is not in [0, 1]");
+  }
+  if (search.sampler().has_grid() || search.sampler().has_optuna()) {
+    return Error("sampler",
+                 "population_based chooses values itself, except those of the "
+                 "first generation; use random or sobol");
+  }
+  if (search.has_budget()) {
+    return Error("budget",
+                 "population_based trains its members for the steps of the "
+                 "job; remove budget");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateScheduler(const SearchSpec& search) {
   const SchedulerSpec& scheduler = search.scheduler();
   switch (scheduler.kind_case()) {
@@ -248,6 +284,9 @@ absl::Status ValidateScheduler(const SearchSpec& search) {
           path + ".startup_trials", stopping.startup_trials(), 1, kMostTrials));
       break;
     }
+    case SchedulerSpec::kPopulationBased:
+      TRIBUTARY_RETURN_IF_ERROR(ValidatePopulation(search));
+      break;
   }
   if (search.objective_size() > 1) {
     return Error("scheduler",
@@ -257,10 +296,35 @@ absl::Status ValidateScheduler(const SearchSpec& search) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateFinal(const SearchSpec& search) {
+  if (!search.has_final()) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("final.best", search.final().best(), 1, 100));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("final.seeds", search.final().seeds(), 2, 100));
+  if (search.objective_size() > 1) {
+    return Error("final", "compares trials by one objective, but there are ",
+                 search.objective_size(), "; leave out final");
+  }
+  if (search.scheduler().has_population_based()) {
+    return Error("final",
+                 "trains jobs with other seeds, but no job has the values of a "
+                 "population, which change; leave out final");
+  }
+  for (const SearchParameterSpec& parameter : search.parameter()) {
+    if (parameter.path() != "seed") continue;
+    return Error("final",
+                 "changes seed, which is also a parameter of the search; leave "
+                 "out one of them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateBudget(const SearchSpec& search) {
   const BudgetSpec& budget = search.budget();
   if (!budget.has_trials() && !budget.has_steps() && !budget.has_seconds() &&
-      !search.sampler().has_grid()) {
+      !search.sampler().has_grid() &&
+      !search.scheduler().has_population_based()) {
     return Error("budget",
                  "set trials, steps or seconds, as in: budget { "
                  "trials: 27 }");
@@ -316,6 +380,7 @@ absl::Status ValidateSearch(const SearchSpec& search) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateObjectives(search));
   TRIBUTARY_RETURN_IF_ERROR(ValidateScheduler(search));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBudget(search));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateFinal(search));
   TRIBUTARY_RETURN_IF_ERROR(Between("lookahead", search.lookahead(), 1, 1000));
   return Between("parallel", search.parallel(), 1, 1000);
 }

@@ -102,6 +102,26 @@ double SearchSpace::ValueAt(int i, double position) const {
       IndexAt(position, parameter.choice().value_size()));
 }
 
+double SearchSpace::Nearest(int i, double value) const {
+  const SearchParameterSpec& parameter = parameters_[i];
+  if (parameter.has_integer()) {
+    const IntegerRange& range = parameter.integer();
+    const double index = std::round((value - static_cast<double>(range.low())) /
+                                    static_cast<double>(range.step()));
+    const double last = static_cast<double>(CountOf(range) - 1);
+    return static_cast<double>(range.low() + static_cast<int64_t>(std::min(
+                                                 std::max(index, 0.0), last)) *
+                                                 range.step());
+  }
+  const NumberRange& range = parameter.number();
+  if (range.step() > 0) {
+    const double last = static_cast<double>(CountOf(range) - 1);
+    const double index = std::round((value - range.low()) / range.step());
+    value = range.low() + std::min(std::max(index, 0.0), last) * range.step();
+  }
+  return std::min(std::max(value, range.low()), range.high());
+}
+
 std::vector<double> SearchSpace::GridValues(int i) const {
   const SearchParameterSpec& parameter = parameters_[i];
   std::vector<double> values;

@@ -35,6 +35,9 @@ class SearchSpace {
   // Returns the value of parameter `i` for `position` in [0, 1), which divides
   // the range, or its logarithms, evenly.
   double ValueAt(int i, double position) const;
+  // Returns the value of parameter `i`, which must not be a choice, that is
+  // nearest to `value`.
+  double Nearest(int i, double value) const;
   // Returns the values of parameter `i` in a grid, ascending.
   std::vector<double> GridValues(int i) const;
 

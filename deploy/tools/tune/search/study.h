@@ -21,6 +21,11 @@ struct Segment {
   int64_t trial = 0;
   int rung = 0;
   int64_t steps = 0;  // Number of steps of the trial at the segment's end.
+  // Of a run of the final evaluation: what is added to the seed of the trial's
+  // job. -1: a segment of the search.
+  int64_t final_seed = -1;
+
+  bool is_final() const { return final_seed >= 0; }
 };
 
 struct StudyTrial {
@@ -36,6 +41,9 @@ struct StudyTrial {
   // Empty if the trial has parameters that the search does not have.
   SearchPoint point;
   int bracket = 0;
+  // Population-based training: the trial from whose checkpoint it continues; -1
+  // if it is of the first generation.
+  int64_t parent = -1;
   std::vector<TrialResult> results;  // By rung.
   // By rung: number of the first trial that may be chosen with this result.
   std::vector<int64_t> known_from;
@@ -52,9 +60,11 @@ struct KnownTrial {
 // Report, Fail and Close, so a study that these calls are repeated on has the
 // same state. All its decisions obey the information rule: trial n is chosen,
 // and a trial is promoted or stopped, only with results that are known before
-// it in an order which the search file fixes. The proposals, the decisions and
-// the best trial therefore do not depend on how many segments run at the same
-// time, on their speeds, or on the order in which their results arrive.
+// it in an order which the search file fixes; a generation of a population is
+// chosen when all results of the generation before it are known. The proposals,
+// the decisions and the best trial therefore do not depend on how many segments
+// run at the same time, on their speeds, or on the order in which their results
+// arrive.
 //
 // With lookahead L, trial n may use the results of trials up to n - L. With
 // rungs, the result of a promoted trial at a rung may be used L * x trials
@@ -74,8 +84,14 @@ class Study {
   // MayPropose() must be true.
   std::vector<KnownTrial> Known() const;
   // Adds trial number size(). Its first segment may start. `sampled` is false
-  // if a user has chosen the point. The study must not be closed.
-  void Propose(SearchPoint point, bool sampled = true);
+  // if a user has chosen the point. `parent` is as in StudyTrial. The study
+  // must not be closed.
+  void Propose(SearchPoint point, bool sampled = true, int64_t parent = -1);
+  // True if Propose may add a trial of a user: a population takes only those of
+  // its first generation.
+  bool TakesQueued() const {
+    return !closed_ && (!IsPopulation() || members() < plan_.population);
+  }
   // Adds trial number size(), which another program has proposed and runs.
   void AddForeign();
   // Records that a trial of another program has ended with this result; nullopt
@@ -98,6 +114,14 @@ class Study {
   // Proposes no more trials.
   void Close();
 
+  // Population-based training: the number of trials that belong to the
+  // population, and those of a generation, by member. Other programs may have
+  // added trials in between.
+  int64_t members() const { return static_cast<int64_t>(members_.size()); }
+  std::vector<int64_t> Generation(int64_t generation) const;
+  // True if a segment may later begin with the checkpoint of this paused trial.
+  bool MayBeContinued(int64_t trial) const;
+
   // True if no more trial can be proposed.
   bool closed() const { return closed_; }
   // Number of points that the sampler has chosen.
@@ -108,10 +132,25 @@ class Study {
   // are none, that violate them least: with one objective, the first of the
   // best ones; with several, the Pareto front in the order of trials.
   std::vector<int64_t> Best() const;
+  // With one objective: returns the best `count` complete trials, or as many as
+  // there are, the best first.
+  std::vector<int64_t> BestTrials(int64_t count) const;
 
  private:
   const std::vector<int64_t>& RungsOf(const StudyTrial& trial) const {
     return plan_.brackets[trial.bracket].rungs;
+  }
+  bool IsPopulation() const {
+    return plan_.scheduler == StudyPlan::Scheduler::kPopulation;
+  }
+  // True if the trial can be one of the best.
+  bool IsComplete(const StudyTrial& trial) const {
+    return trial.state == StudyTrial::State::kComplete && !trial.point.empty();
+  }
+  // True if all members of the newest generation have been proposed and have
+  // ended.
+  bool IsBetweenGenerations() const {
+    return members() % plan_.population == 0 && startable_.empty();
   }
   // Makes a segment of the trial to `rung` startable, whose result may be known
   // from trial `known_from` on.
@@ -134,6 +173,7 @@ class Study {
   // The segments whose results later proposals need, as (known from, trial).
   std::set<std::pair<int64_t, int64_t>> awaited_;
   std::map<int64_t, int> segments_;  // Rung of each trial's segment.
+  std::vector<int64_t> members_;     // Of the population, in order.
   int64_t sampled_ = 0;
   bool closed_ = false;
 };

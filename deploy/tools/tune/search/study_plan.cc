@@ -9,6 +9,8 @@
 namespace tributary {
 namespace {
 
+constexpr int64_t kMostMembers = 1000000;
+
 // Returns steps / eta^(rungs - 1), ..., steps / eta, steps.
 absl::StatusOr<std::vector<int64_t>> Rungs(const std::string& path,
                                            int64_t steps, int64_t eta,
@@ -55,6 +57,31 @@ absl::Status PlanHyperband(const SearchSpec& search, int64_t steps,
   return absl::OkStatus();
 }
 
+absl::Status PlanPopulation(const SearchSpec& search, int64_t steps,
+                            int64_t multiple, StudyPlan* plan) {
+  const auto& population = search.scheduler().population_based();
+  plan->scheduler = StudyPlan::Scheduler::kPopulation;
+  plan->population = population.population();
+  // Tolerates the rounding of the product.
+  plan->replaced = std::max<int64_t>(
+      1, static_cast<int64_t>(population.quantile() *
+                                  static_cast<double>(plan->population) +
+                              1e-9));
+  const int64_t every =
+      (population.every_steps() + multiple - 1) / multiple * multiple;
+  const int64_t generations = (steps + every - 1) / every;
+  if (generations > kMostMembers / plan->population) {
+    return Error("scheduler.population_based.every_steps",
+                 population.every_steps(), " makes more than ", kMostMembers,
+                 " trials");
+  }
+  for (int64_t g = 1; g <= generations; ++g) {
+    plan->brackets.push_back({{std::min(g * every, steps)}, plan->population});
+  }
+  plan->most_trials = generations * plan->population;
+  return absl::OkStatus();
+}
+
 absl::Status PlanScheduler(const SearchSpec& search, int64_t steps,
                            int64_t multiple, StudyPlan* plan) {
   const SchedulerSpec& scheduler = search.scheduler();
@@ -88,6 +115,8 @@ absl::Status PlanScheduler(const SearchSpec& search, int64_t steps,
       plan->brackets.push_back(std::move(bracket));
       return absl::OkStatus();
     }
+    case SchedulerSpec::kPopulationBased:
+      return PlanPopulation(search, steps, multiple, plan);
     case SchedulerSpec::KIND_NOT_SET:
       break;
   }
@@ -101,7 +130,24 @@ void Limit(int64_t count, absl::optional<int64_t>* limit) {
 
 }  // namespace
 
+bool StudyPlan::IsWhole(int bracket, int rung) const {
+  const bool at_end =
+      rung + 1 == static_cast<int>(brackets[bracket].rungs.size());
+  return at_end && (scheduler != Scheduler::kPopulation ||
+                    bracket + 1 == static_cast<int>(brackets.size()));
+}
+
+int64_t StudyPlan::StepsBefore(int bracket, int rung) const {
+  if (rung > 0) return brackets[bracket].rungs[rung - 1];
+  if (scheduler != Scheduler::kPopulation || bracket == 0) return 0;
+  return brackets[bracket - 1].rungs.back();
+}
+
 int StudyPlan::BracketOf(int64_t trial) const {
+  if (scheduler == Scheduler::kPopulation) {
+    return static_cast<int>(std::min<int64_t>(
+        trial / population, static_cast<int64_t>(brackets.size()) - 1));
+  }
   int64_t cycle = 0;
   for (const Bracket& bracket : brackets) cycle += bracket.trials;
   int64_t place = trial % cycle;
@@ -126,7 +172,7 @@ int64_t StudyPlan::StepsOf(int64_t trials) const {
   int64_t total = 0;
   for (size_t b = 0; b < brackets.size(); ++b) {
     int64_t count = counts[b];
-    int64_t before = 0;
+    int64_t before = StepsBefore(static_cast<int>(b), 0);
     for (const int64_t rung : brackets[b].rungs) {
       total += count * (rung - before);
       before = rung;

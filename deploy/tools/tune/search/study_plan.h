@@ -20,12 +20,15 @@ struct Bracket {
 };
 
 struct StudyPlan {
-  enum class Scheduler { kNone, kHalving, kMedian };
+  enum class Scheduler { kNone, kHalving, kMedian, kPopulation };
   Scheduler scheduler = Scheduler::kNone;
   // Trials are dealt to the brackets in this order, again and again.
+  // kPopulation: by generation; each of them has one rung, its last step.
   std::vector<Bracket> brackets;
   int64_t eta = 3;             // kHalving.
   int64_t startup_trials = 0;  // kMedian.
+  int64_t population = 0;      // kPopulation: trials of a generation.
+  int64_t replaced = 0;        // kPopulation: of them after each generation.
   // True if proposals or decisions use the results of earlier trials, which
   // must then be known.
   bool informed = false;
@@ -37,8 +40,14 @@ struct StudyPlan {
   absl::optional<int64_t> most_steps;
   std::vector<bool> maximize;  // By objective.
 
-  // Returns the bracket of a trial.
+  // Returns the bracket of a trial. kPopulation: `trial` counts only those of
+  // the population.
   int BracketOf(int64_t trial) const;
+  // Returns true if a trial of the bracket is complete at the rung.
+  bool IsWhole(int bracket, int rung) const;
+  // Returns the number of steps that a trial of the bracket has before it is
+  // trained to the rung.
+  int64_t StepsBefore(int bracket, int rung) const;
   // Returns the number of steps of all rungs if `trials` trials are proposed
   // and none of them fails or is stopped.
   int64_t StepsOf(int64_t trials) const;

@@ -97,7 +97,7 @@ TableGradients NodeGradients(const JobSpec& job, int64_t step, int node) {
   for (size_t table = 0; table < left.size(); ++table) {
     sum.push_back(AddRows(left[table], right[table],
                           job.sparse().table(static_cast<int>(table)).dim(),
-                          ExchangeSpec::FLOAT32));
+                          FLOAT32));
   }
   return sum;
 }

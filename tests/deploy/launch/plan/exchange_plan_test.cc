@@ -172,6 +172,26 @@ TEST(ExchangePlanTest, SmallerNumbersMakeSmallerMessages) {
               0.003);
 }
 
+TEST(ExchangePlanTest, RowsOfTablesTravelToo) {
+  PlanInputs inputs = Inputs(4, 1);
+  const PlannedExchange dense = Row(inputs, "one_server");
+  inputs.job.mutable_batch()->set_global(1 << 20);
+  SparseTableSpec* const table = inputs.job.mutable_sparse()->add_table();
+  table->set_name("t");
+  table->set_dim(31);
+  inputs.job.mutable_sparse()->add_feature()->set_table("t");
+  const auto expect = [&](double row_bytes) {
+    const PlannedExchange row = Row(inputs, "one_server");
+    const double more = row_bytes * (1 << 20);
+    EXPECT_NEAR(row.bytes_out - dense.bytes_out, more, 0.001 * more);
+    EXPECT_NEAR(row.bytes_in - dense.bytes_in - more, 16.0 * (1 << 20),
+                0.001 * more);
+  };
+  expect(124);
+  inputs.job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
+  expect(32);
+}
+
 TEST(ExchangePlanTest, RoundsOfSeveralStepsDivideTheExchange) {
   PlanInputs inputs = Inputs(4, 1);
   const PlannedExchange every = Row(inputs, "one_server");

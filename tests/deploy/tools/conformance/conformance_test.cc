@@ -75,6 +75,10 @@ TEST(ConformanceTest, TheBuiltInWorkerPassesWithTables) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_output;
   EXPECT_THAT(result.standard_output, AllOf(HasSubstr("two-servers  passed"),
                                             HasSubstr("two-workers  passed")));
+  const CommandResult rows =
+      Check(BuiltIn(), {"--job", job, "--filter", "eight-bit-rows"});
+  EXPECT_EQ(rows.exit_code, 0) << rows.standard_output;
+  EXPECT_THAT(rows.standard_output, HasSubstr("eight-bit-rows  passed"));
 }
 
 TEST(ConformanceTest, MistakesAreNamed) {

@@ -177,6 +177,20 @@ TEST_F(DashboardTest, SendsAllMetricsAsCommaSeparatedValues) {
             "1,,1,,,,,,,\r\n2,,0.5,,,,,,,\r\n5,,,,,,,,0.25,0.5\r\n");
 }
 
+TEST_F(DashboardTest, SendsTheMetricsThatProgramsHaveNamed) {
+  Write("a/metrics.jsonl",
+        "{\"step\":1,\"loss\":1}\n{\"step\":1,\"evaluation_loss\":4,"
+        "\"evaluation_f1\":0.25}\n"
+        "{\"step\":2,\"evaluation_loss\":3,\"evaluation_recall\":0.5}\n");
+  Make();
+  EXPECT_EQ(GetJson("/api/series", "run=0")["evaluation"]["metrics"],
+            nlohmann::ordered_json::parse(
+                R"({"f1": [0.25, null], "recall": [null, 0.5]})"));
+  EXPECT_THAT(Get("/api/metrics.csv", "run=0").body,
+              HasSubstr(",evaluation_f1,evaluation_recall\r\n1,,1,,,,,,,,,\r\n"
+                        "1,,,,,,,,4,,0.25,\r\n2,,,,,,,,3,,,0.5\r\n"));
+}
+
 TEST_F(DashboardTest, SendsTheFieldsInWhichJobsDiffer) {
   WriteRun("a", 1);
   WriteRun("b", 1);

@@ -48,7 +48,7 @@ def resources(rng, workers, done):
         [('worker', rank, 1.5, 5e6) for rank in range(workers)]]
 
 
-def lines(steps, workers, log_every, rate):
+def lines(steps, workers, log_every, rate, metrics):
     rng = random.Random(1)
     seconds = 0.0
     for step in range(log_every, steps + 1, log_every):
@@ -78,10 +78,14 @@ def lines(steps, workers, log_every, rate):
             'resources': resources(rng, workers, step / steps)}
         if step % (steps // 10) == 0:
             yield {'step': step, 'evaluation_loss': loss + 0.1,
-                   'evaluation_accuracy': 1 - loss / 5, 'seconds': seconds}
+                   'evaluation_accuracy': 1 - loss / 5, 'seconds': seconds,
+                   **{f'evaluation_{name}': scale * (1 - loss / 6)
+                      for scale, name in enumerate(metrics, 1)}}
 
 
-def make_run(folder, steps, workers, log_every, name='made', rate=0.01):
+def make_run(folder, steps, workers, log_every, name='made', rate=0.01,
+             metrics=()):
+    """`metrics` are names of metrics of the program."""
     os.makedirs(folder, exist_ok=True)
     leaves = 1 << (workers - 1).bit_length()
     with open(os.path.join(folder, 'job.textproto'), 'w', encoding='utf-8') as file:
@@ -89,7 +93,7 @@ def make_run(folder, steps, workers, log_every, name='made', rate=0.01):
         file.write(JOB % (escaped, leaves, leaves, rate, steps))
     last = {}
     with open(os.path.join(folder, 'metrics.jsonl'), 'w', encoding='utf-8') as file:
-        for line in lines(steps, workers, log_every, rate):
+        for line in lines(steps, workers, log_every, rate, metrics):
             file.write(json.dumps(line, separators=(',', ':')) + '\n')
             last.update(line)
     summary = {

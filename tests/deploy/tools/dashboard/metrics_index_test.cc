@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -213,6 +214,61 @@ TEST_F(MetricsIndexTest, KeepsFewerOfManyLines) {
   EXPECT_THAT(index.lines(), IsEmpty());
   index.Update(absl::InfiniteDuration());
   EXPECT_LT(index.lines().size(), MetricsIndex::kMaxLines);
+}
+
+std::vector<const MetricsIndex::Line*> AllLines(const MetricsIndex& index) {
+  std::vector<const MetricsIndex::Line*> lines;
+  for (const MetricsIndex::Line& line : index.lines()) lines.push_back(&line);
+  return lines;
+}
+
+TEST_F(MetricsIndexTest, ReadsTheNamedMetricsOfEvaluations) {
+  Append(
+      "{\"step\":1,\"loss\":5,\"workers\":[]}\n"
+      "{\"step\":1,\"evaluation_loss\":4,\"evaluation_accuracy\":0.5,"
+      "\"seconds\":1,\"evaluation_f1\":0.25,\"evaluation_auc\":0.75}\n"
+      "{\"step\":2,\"evaluation_loss\":3,\"evaluation_f1\":null}\n"
+      "{\"step\":3,\"evaluation_loss\":2,\"evaluation_auc\":1,"
+      "\"stop_reason\":\"the end\"}\n");
+  MetricsIndex index(Opener());
+  index.Update();
+  ASSERT_THAT(index.lines(), SizeIs(4));
+  EXPECT_FALSE(index.lines()[0].has_named_metrics);
+  EXPECT_TRUE(index.lines()[1].has_named_metrics);
+  const auto metrics = index.NamedMetrics(AllLines(index));
+  ASSERT_THAT(metrics, SizeIs(2));
+  const std::vector<double>& f1 = metrics.at("f1");
+  ASSERT_THAT(f1, SizeIs(4));
+  EXPECT_TRUE(std::isnan(f1[0]));
+  EXPECT_EQ(f1[1], 0.25);
+  EXPECT_TRUE(std::isinf(f1[2])) << "not finite";
+  EXPECT_TRUE(std::isnan(f1[3])) << "absent";
+  EXPECT_EQ(metrics.at("auc")[1], 0.75);
+  EXPECT_EQ(metrics.at("auc")[3], 1);
+  EXPECT_THAT(index.NamedMetrics({&index.lines()[0]}), IsEmpty());
+}
+
+// The file of a run may contain anything.
+TEST_F(MetricsIndexTest, BoundsTheNamedMetrics) {
+  std::string line = "{\"step\":1,\"evaluation_loss\":1";
+  for (size_t i = 0; i < 2 * MetricsIndex::kMaxNamedMetrics; ++i) {
+    absl::StrAppend(&line, ",\"evaluation_m", i, "\":", i);
+  }
+  const std::string long_name(MetricsIndex::kMaxMetricName + 1, 'n');
+  Append(absl::StrCat(
+      "{\"step\":1,\"evaluation_loss\":1,\"evaluation_", long_name,
+      "\":1,\"evaluation_<b>\":2,\"evaluation_\":3,",
+      "\"evaluation_a\\u0062\":4}\n", line, "}\n",
+      "{\"step\":3,\"evaluation_loss\":1,\"evaluation_late\":1,", "\"x\":\"",
+      std::string(MetricsIndex::kMaxEvaluationBytes, 'x'), "\"}\n"));
+  MetricsIndex index(Opener());
+  index.Update();
+  ASSERT_THAT(index.lines(), SizeIs(3));
+  const auto lines = AllLines(index);
+  EXPECT_THAT(index.NamedMetrics({lines[0]}), IsEmpty());
+  EXPECT_THAT(index.NamedMetrics({lines[2]}), IsEmpty()) << "too long";
+  EXPECT_THAT(index.NamedMetrics(lines),
+              SizeIs(MetricsIndex::kMaxNamedMetrics));
 }
 
 }  // namespace

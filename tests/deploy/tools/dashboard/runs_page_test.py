@@ -158,6 +158,81 @@ class RunsPageTest(PageCase):
             '{clientX: box.left + 180, clientY: box.top + 90}))')
         self.picture(browser, 'dashboard-curves.png')
 
+    def figures(self, browser):
+        """The charts that are visible: their numbers and titles."""
+        return browser.evaluate(
+            'Object.fromEntries([...document.querySelectorAll('
+            '"figure:not([hidden])")].map((f) => '
+            '[f.id, f.querySelector("strong").textContent]))')
+
+    def test_curves_of_metrics_that_programs_have_named(self):
+        runs = os.path.join(self.folder, 'runs')
+        long_name = 'mean_average_precision_at_intersection_over_union_of_' + 11 * 'x'
+        make_run(os.path.join(runs, 'a'), 400, 2, 4,
+                 metrics=('f1', long_name, 'constructor', '__proto__'))
+        make_run(os.path.join(runs, 'b'), 400, 2, 4, metrics=('f1', 'recall'))
+        make_run(os.path.join(runs, 'c'), 400, 2, 4)
+        make_run(os.path.join(runs, 'd'), 400, 2, 4,
+                 metrics=[f'metric_{i}' for i in range(60)])
+        url = self.dashboard(runs)
+        with Chromium() as browser:
+            self.show(browser, url, 'curves')
+            keys = browser.evaluate(
+                'Object.fromEntries([...document.querySelectorAll('
+                '"#runs tbody tr")].map((r) => [r.cells[1].textContent, '
+                'r.dataset.run]))')
+            fixed = None
+            # Also runs without such metrics, and without any of a run before.
+            for shown, named in (
+                    ('c', []), ('ab', ['f1', 'recall', long_name, 'constructor',
+                                       '__proto__']),
+                    ('bc', ['f1', 'recall']), ('c', []),
+                    ('d', [f'metric_{i}' for i in range(60)])):
+                chosen = ','.join(keys[name] for name in shown)
+                browser.open(f'{url}/#view=curves&runs={chosen}')
+                browser.wait_for(READY % 'curves')
+                figures = self.figures(browser)
+                fixed = fixed or set(figures)
+                self.assertEqual(set(figures), fixed | {
+                    f'chart-evaluation_{name}' for name in named}, shown)
+                for name in named:
+                    self.assertEqual(figures[f'chart-evaluation_{name}'],
+                                     f'Evaluation {name}')
+                for width in (400, 1280):
+                    browser.open(f'{url}/#view=curves&runs={chosen}', width=width)
+                    browser.wait_for(READY % 'curves')
+                    self.assertLessEqual(browser.evaluate(
+                        'Math.max(document.documentElement.scrollWidth, '
+                        '...[...document.querySelectorAll("figure")].map((f) => '
+                        'f.getBoundingClientRect().left + f.scrollWidth))'),
+                        width, shown)
+            browser.open(f'{url}/#view=curves&runs={keys["a"]},{keys["b"]}')
+            browser.wait_for(READY % 'curves')
+            browser.evaluate(
+                'document.querySelector("#chart-evaluation_f1 .chart").focus()')
+            browser.press('ArrowRight')
+            shown = browser.evaluate(
+                '[...document.querySelectorAll("#chart-evaluation_f1 output '
+                'div")].map((row) => row.textContent)')
+            lines = [line for line in read_lines(os.path.join(runs, 'a'))
+                     if 'evaluation_f1' in line]
+            self.assertEqual(len(shown), 3, shown)
+            step = int(shown[0].split()[1])
+            value = [line['evaluation_f1'] for line in lines
+                     if line['step'] == step][0]
+            for row in shown[1:]:
+                self.assertAlmostEqual(float(row[1:]), value, 3)
+            self.show(browser, url, 'compare')
+            table = {row[0]: row[1:] for row in
+                     self.values(browser, 'comparison')}
+            column = browser.evaluate(
+                '[...document.querySelectorAll("#comparison thead th")]'
+                '.map((cell) => cell.textContent)').index('a') - 1
+            self.assertEqual(table['evaluation f1'][column],
+                             lines[-1]['evaluation_f1'])
+            self.assertEqual(table['evaluation recall'][column], '–')
+            self.check_quiet(browser, url)
+
     def test_logs_and_resources_of_all_processes(self):
         run = os.path.join(self.folder, 'run')
         make_run(run, 400, 2, 4)

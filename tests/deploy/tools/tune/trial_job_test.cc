@@ -81,6 +81,72 @@ TEST(JobToSearchTest, OnlyOneOfTwoEndsTrialsEarly) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stop_when")));
 }
 
+// Returns a search that trains a population, with these parameters.
+SearchSpec PopulationWith(const std::string& parameters) {
+  const SearchSpec search = *ParseSearch(
+      absl::StrCat(parameters,
+                   "objective { metric: \"final_loss\" goal: MINIMIZE }"
+                   "scheduler { population_based { every_steps: 30 } }"),
+      "search");
+  EXPECT_EQ(ValidateSearch(search), absl::OkStatus());
+  return search;
+}
+
+TEST(PopulationJobTest, AcceptsFieldsThatMayChangeWhileAJobIsTrained) {
+  for (
+      const char* const parameter :
+      {R"(parameter { path: "optimizer.adamw.learning_rate"
+                       number { low: 1e-4 high: 1e-1 log: true } })",
+       R"(parameter { path: "optimizer.adamw.beta1"
+                       number { low: 0.8 high: 0.95 } })",
+       R"(parameter { path: "optimizer"
+                       choice { value: "adamw { learning_rate: 0.1 }"
+                                value: "adam { learning_rate: 0.1 }" } })",
+       R"(parameter { path: "schedule.final_learning_rate"
+                       number { low: 0 high: 1e-3 } })",
+       R"(parameter { path: "batch.global" integer { low: 8 high: 32 step: 8 }
+           })",
+       R"(parameter { path: "clip_norm" number { low: 0.1 high: 2 } })",
+       R"(parameter { path: "model.mlp.dropout" number { low: 0 high: 0.5 } })",
+       R"(parameter { path: "model.label_smoothing"
+                       number { low: 0 high: 0.1 } })"}) {
+    EXPECT_EQ(JobToSearch(kJob, PopulationWith(parameter)).status(),
+              absl::OkStatus());
+  }
+}
+
+TEST(PopulationJobTest, RefusesFieldsThatMayNot) {
+  const struct {
+    const char* parameter;
+    const char* named;
+  } cases[] = {
+      {R"(parameter { path: "model.mlp.hidden" choice { value: "8" value: "9" }
+          })",
+       "model.mlp.hidden"},
+      {R"(parameter { path: "seed" integer { low: 1 high: 3 } })", "seed"},
+      {R"(parameter { path: "batch.micro_batches" integer { low: 1 high: 2 } })",
+       "batch.micro_batches"},
+      {R"(parameter { path: "precision" choice { value: "FLOAT32"
+                      value: "TF32" } })",
+       "precision"},
+      // The state of momentum.
+      {R"(parameter { path: "optimizer"
+                      choice { value: "adamw { learning_rate: 0.1 }"
+                               value: "sgd { learning_rate: 0.1 }" } })",
+       "optimizer=sgd"},
+      {R"(parameter { path: "optimizer"
+                      choice { value: "sgd { learning_rate: 0.1 }" } }
+          parameter { path: "optimizer.sgd.momentum"
+                      number { low: 0 high: 0.9 } })",
+       "optimizer.sgd.momentum=0"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(
+        JobToSearch(kJob, PopulationWith(c.parameter)),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.named)));
+  }
+}
+
 TEST(SegmentJobTest, KeepsTheScheduleOfTheWholeTrial) {
   const JobSpec whole = *JobToSearch(kJob, SearchWith(""));
   const JobSpec first = *SegmentJob(whole, 30);

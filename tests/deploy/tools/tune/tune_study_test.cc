@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/study_writer.h"
 #include "deploy/tools/tune/tune_report.h"
@@ -108,6 +109,105 @@ TEST_F(TuneStudyTest, ContinuesFromEachPrefixOfItsJournal) {
     ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
     ASSERT_EQ(StudyJson(*study), want) << "prefix " << i;
   }
+}
+
+// Does the next thing that a population allows, in the order of an only slot.
+void DoNextOfPopulation(const std::unique_ptr<TuneStudy>& study) {
+  if (!study->study().Startable().empty()) return DoNext(study);
+  const Descendant next = study->NextMember();
+  Json attributes = Json::object();
+  if (next.parent >= 0) attributes["tributary:parent"] = next.parent;
+  ASSERT_EQ(Writer(study).Propose(next.point, attributes), absl::OkStatus());
+}
+
+TEST_F(TuneStudyTest, APopulationContinuesFromEachPrefixOfItsJournal) {
+  // DoNext fails every fifth trial.
+  const auto create = [this] {
+    SearchSpec search = *ParseSearch(R"(
+        parameter { path: "optimizer.adamw.learning_rate"
+                    number { low: 1e-3 high: 1 log: true } }
+        objective { metric: "final_loss" goal: MINIMIZE }
+        scheduler { population_based { every_steps: 7 population: 5 } })",
+                                     "search");
+    EXPECT_EQ(TuneStudy::Create(folder_, search, kTinyJob, ""),
+              absl::OkStatus());
+    return Open();
+  };
+  auto study = create();
+  std::vector<size_t> sizes;
+  while (!study->study().Done()) {
+    DoNextOfPopulation(study);
+    sizes.push_back(ReadWholeFile(journal()).size());
+  }
+  ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+  const std::string whole = ReadWholeFile(journal());
+  const Json want = StudyJson(*study);
+  ASSERT_EQ(study->study().size(), 20);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    WriteWholeFile(journal(), whole.substr(0, sizes[i] + i % 50));
+    study = Open();
+    while (!study->study().Done()) DoNextOfPopulation(study);
+    ASSERT_EQ(Writer(study).Finish(), absl::OkStatus());
+    ASSERT_EQ(StudyJson(*study), want) << "prefix " << i;
+  }
+}
+
+// Does the next thing of a search with a final evaluation.
+void DoNextWithFinal(const std::unique_ptr<TuneStudy>& study) {
+  if (!study->study().Done()) return DoNext(study);
+  if (!study->final_stage()->begun()) {
+    ASSERT_EQ(Writer(study).BeginFinal(), absl::OkStatus());
+    return;
+  }
+  const Segment run = study->Startable().front();
+  if (run.final_seed == 2) {
+    ASSERT_EQ(Writer(study).FailFinal(run, "too hot"), absl::OkStatus());
+    return;
+  }
+  ASSERT_EQ(Writer(study).ReportFinal(
+                run, {{0.1 / static_cast<double>(1 + run.trial)}, {}},
+                {{"weights_sha256", "abc"}}),
+            absl::OkStatus());
+}
+
+TEST_F(TuneStudyTest, TheFinalEvaluationContinuesFromEachPrefix) {
+  auto study = Create("budget { trials: 6 } final { best: 2 seeds: 3 }");
+  std::vector<size_t> sizes;
+  while (!study->Done()) {
+    DoNextWithFinal(study);
+    sizes.push_back(ReadWholeFile(journal()).size());
+  }
+  const std::string whole = ReadWholeFile(journal());
+  const Json want = StudyJson(*study);
+  ASSERT_EQ(want["final"].size(), 2u);
+  EXPECT_THAT(FormatFinal(*study), HasSubstr("1 failed"));
+  // Trial by trial, the search prefers others.
+  EXPECT_EQ(study->Best().size(), 1u);
+  EXPECT_EQ(want["final"][0]["trial"], study->Best()[0]);
+  EXPECT_EQ(want["final"][0]["seeds"][2]["failure"], "too hot");
+  EXPECT_EQ(want["final"][0]["seeds"][1]["weights_sha256"], "abc");
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    WriteWholeFile(journal(), whole.substr(0, sizes[i] + i % 50));
+    study = Open();
+    while (!study->Done()) DoNextWithFinal(study);
+    ASSERT_EQ(StudyJson(*study), want) << "prefix " << i;
+  }
+}
+
+TEST_F(TuneStudyTest, FinalRunsHaveOtherSeeds) {
+  auto study = Create("budget { trials: 1 } final { best: 1 seeds: 3 }");
+  while (!study->study().Done()) DoNext(study);
+  ASSERT_EQ(Writer(study).BeginFinal(), absl::OkStatus());
+  const std::vector<Segment> runs = study->Startable();
+  ASSERT_EQ(runs.size(), 2u);
+  const JobSpec job = *study->JobOfTrial(0);
+  for (int i = 0; i < 2; ++i) {
+    JobSpec want = job;
+    want.set_seed(job.seed() + 1 + i);
+    EXPECT_EQ(PrintJob(*study->JobOfSegment(runs[i])), PrintJob(want));
+    EXPECT_NE(study->FolderOf(runs[i]), study->TrialFolder(0));
+  }
+  EXPECT_NE(study->FolderOf(runs[0]), study->FolderOf(runs[1]));
 }
 
 TEST_F(TuneStudyTest, KeepsTheReasonOfAFailure) {

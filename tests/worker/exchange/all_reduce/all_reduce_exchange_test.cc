@@ -208,17 +208,14 @@ TEST(AllReduceExchangeTest, RefusesAssignmentsThatDoNotFit) {
   CheckingSink sink(&workload.layout);
   AllReduceExchange::Options options = OptionsFor(workload, /*members=*/2);
   for (const std::vector<LeafRange>& assignments :
-       {std::vector<LeafRange>{{0, 8}},
-        {{0, 4}, {4, 7}},
-        {{0, 4}, {5, 8}},
-        {{0, 8}, {8, 8}}}) {
+       {std::vector<LeafRange>{{0, 8}}, {{0, 4}, {4, 7}}, {{0, 8}, {8, 8}}}) {
     options.assignments = assignments;
     Meshes meshes = MakeLocalMeshes(2);
     EXPECT_THAT(AllReduceExchange::Create(options, &workload.layout, &sink,
                                           std::move(meshes[0]))
                     .status(),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("do not cover 8 micro-batches")));
+                         HasSubstr("the assignments of ")));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "common/codec/encoding.h"
+#include "common/codec/row_codec.h"
 
 namespace tributary {
 namespace {
@@ -26,8 +26,7 @@ JobSpec Job() {
 TEST(ServerRowsTest, ThePartsOfAContributionFollowEachOther) {
   constexpr int kThreads = 2, kPushes = 8;
   absl::Mutex mu;
-  ContributionParts parts(RowDimsOf(Job().sparse()),
-                          GradientEncoding(Job().exchange()));
+  ContributionParts parts(RowDimsOf(Job().sparse()), RowEncoding(Job()));
   absl::Status received;
   int contributions = 0;
   const StatedRates rates;

@@ -16,6 +16,7 @@ namespace {
 
 void ExpectSame(const SimulationOutcome& a, const SimulationOutcome& b) {
   EXPECT_EQ(a.points, b.points);
+  EXPECT_EQ(a.parents, b.parents);
   EXPECT_EQ(a.best, b.best);
   ASSERT_EQ(a.results.size(), b.results.size());
   for (size_t t = 0; t < a.results.size(); ++t) {
@@ -95,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         " scheduler { successive_halving {} }",
         "sampler { optuna {} } budget { trials: 60 } lookahead: 5"
         " scheduler { hyperband {} }",
-        "sampler { grid {} } scheduler { successive_halving { rungs: 3 } }"));
+        "sampler { grid {} } scheduler { successive_halving { rungs: 3 } }",
+        "scheduler { population_based { every_steps: 4 } }"));
 
 TEST(LookaheadTest, ProposalsThatLearnDependOnTheLookahead) {
   const std::string lines = "sampler { optuna {} } budget { trials: 12 }";

@@ -134,7 +134,44 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"budget",
                 "objective { metric: \"seconds\" goal: MINIMIZE } "
                 "scheduler { hyperband {} } budget",
-                "scheduler"}));
+                "scheduler"},
+        Mistake{"budget",
+                "scheduler { population_based { every_steps: 3 } } budget",
+                "budget"},
+        Mistake{"budget", "final { best: 0 } budget", "final.best"},
+        Mistake{"budget", "final { seeds: 1 } budget", "final.seeds"},
+        Mistake{"budget",
+                "objective { metric: \"seconds\" goal: MINIMIZE } final {} "
+                "budget",
+                "final"},
+        Mistake{"\"batch.global\" integer",
+                "\"seed\" integer { low: 1 high: 9 } } final {} parameter { "
+                "path: \"batch.global\" integer",
+                "final"},
+        Mistake{"budget { trials: 27 }",
+                "final {} scheduler { population_based { every_steps: 3 } }",
+                "final"},
+        Mistake{"budget { trials: 27 }", "scheduler { population_based {} }",
+                "population_based.every_steps"},
+        Mistake{"budget { trials: 27 }",
+                "scheduler { population_based { every_steps: 3 population: 1 "
+                "} }",
+                "population_based.population"},
+        Mistake{"budget { trials: 27 }",
+                "scheduler { population_based { every_steps: 3 quantile: 0.6 "
+                "} }",
+                "population_based.quantile"},
+        Mistake{"budget { trials: 27 }",
+                "scheduler { population_based { every_steps: 3 factor: 1 } }",
+                "population_based.factor"},
+        Mistake{"budget { trials: 27 }",
+                "scheduler { population_based { every_steps: 3 "
+                "resample_probability: 2 } }",
+                "population_based.resample_probability"},
+        Mistake{"budget { trials: 27 }",
+                "sampler { grid {} } scheduler { population_based { "
+                "every_steps: 3 } }",
+                "sampler"}));
 
 TEST(SearchFileTest, SobolHasALimitOfParameters) {
   std::string text = absl::StrCat("sampler { sobol {} }", kRest);
@@ -144,6 +181,14 @@ TEST(SearchFileTest, SobolHasALimitOfParameters) {
   }
   EXPECT_THAT(Validate(text), StatusIs(absl::StatusCode::kInvalidArgument,
                                        HasSubstr("sampler.sobol")));
+}
+
+TEST(SearchFileTest, APopulationNeedsNoBudget) {
+  EXPECT_EQ(Validate(absl::StrReplaceAll(
+                Whole(), {{"budget { trials: 27 }",
+                           "scheduler { population_based { every_steps: 3 } "
+                           "}"}})),
+            absl::OkStatus());
 }
 
 TEST(SearchFileTest, AGridNeedsNoBudget) {

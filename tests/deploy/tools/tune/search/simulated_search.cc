@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/numerics/philox.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/search/study_plan.h"
 #include "gtest/gtest.h"
@@ -71,6 +72,7 @@ class Simulation {
     }
     for (const StudyTrial& trial : study_->trials()) {
       outcome_.points.push_back(trial.point);
+      outcome_.parents.push_back(trial.parent);
       outcome_.results.push_back(trial.results);
     }
     outcome_.best = study_->Best();
@@ -98,7 +100,7 @@ class Simulation {
 
   void Apply(const SimulatedEvent& event) {
     if (event.proposed.has_value()) {
-      study_->Propose(*event.proposed);
+      study_->Propose(*event.proposed, /*sampled=*/true, event.parent);
     } else if (event.result.has_value()) {
       study_->Report(event.trial, *event.result);
     } else {
@@ -123,13 +125,10 @@ class Simulation {
         runs |= running.segment.trial == segment.trial;
       }
       if (runs) continue;
-      const int64_t before =
-          segment.rung == 0
-              ? 0
-              : study_->plan()
-                    .brackets[study_->trials()[segment.trial].bracket]
-                    .rungs[segment.rung - 1];
-      const int64_t steps = segment.steps - before;
+      const int64_t steps =
+          segment.steps -
+          study_->plan().StepsBefore(study_->trials()[segment.trial].bracket,
+                                     segment.rung);
       outcome_.steps += steps;
       const double seconds =
           static_cast<double>(steps) * SecondsOfStep(options_, segment.trial);
@@ -145,11 +144,30 @@ class Simulation {
       if (!study_->MayPropose()) return;
       SimulatedEvent event;
       event.trial = study_->size();
-      event.proposed = search_.sampler().has_optuna()
-                           ? ProposeFrom(*study_, space_)
-                           : sampler_.Propose(study_->size());
+      if (study_->plan().population > 0 &&
+          study_->members() >= study_->plan().population) {
+        const Descendant next = Population(search_, &space_).Next(*study_);
+        event.proposed = next.point;
+        event.parent = next.parent;
+      } else {
+        event.proposed = search_.sampler().has_optuna()
+                             ? ProposeFrom(*study_, space_)
+                             : sampler_.Propose(study_->size());
+      }
       Record(std::move(event));
     }
+  }
+
+  // Returns what a trial reaches, which also depends on those that it
+  // continues.
+  TrialResult ResultOf(int64_t number, int64_t steps) const {
+    const StudyTrial& trial = study_->trials()[number];
+    TrialResult result = SimulatedResult(trial.point, steps);
+    if (trial.parent >= 0) {
+      const double before = study_->trials()[trial.parent].results[0].values[0];
+      result.values[0] = (result.values[0] + before) / 2;
+    }
+    return result;
   }
 
   void EndOne() {
@@ -162,8 +180,7 @@ class Simulation {
     SimulatedEvent event;
     event.trial = ended.segment.trial;
     if (options_.fail_every == 0 || event.trial % options_.fail_every != 0) {
-      event.result = SimulatedResult(study_->trials()[event.trial].point,
-                                     ended.segment.steps);
+      event.result = ResultOf(event.trial, ended.segment.steps);
     }
     Record(std::move(event));
   }

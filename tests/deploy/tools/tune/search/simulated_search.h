@@ -35,11 +35,13 @@ struct SimulationOptions {
 struct SimulatedEvent {
   int64_t trial = 0;
   absl::optional<SearchPoint> proposed;
+  int64_t parent = -1;                 // Of a proposed trial.
   absl::optional<TrialResult> result;  // Neither: the trial has failed.
 };
 
 struct SimulationOutcome {
   std::vector<SearchPoint> points;
+  std::vector<int64_t> parents;                   // Of each trial.
   std::vector<std::vector<TrialResult>> results;  // Of each trial, by rung.
   std::vector<int64_t> best;
   int64_t steps = 0;  // Computed, including those of killed segments.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the time of a training step of GPT-2 124M on an H100 from what its kernels must do.
 
-    tests/bench/gpu_roofline.py [--batch 16]
+    tests/bench/gpu/gpu_roofline.py [--batch 16]
 
 Prints, for each group of kernels of worker/device/cuda, the number of launches, the floating-point
 operations, the bytes of GPU memory and the least time that these permit, as a table in Markdown.
@@ -12,7 +12,7 @@ that fit into the cache of 50 MB are not counted.
 
 Compare the number of launches with the output of:
 
-    bazel run //tests/bench:gpu_calls -- kernels
+    bazel run //tests/bench/gpu:gpu_calls -- kernels
 """
 import argparse
 from dataclasses import dataclass

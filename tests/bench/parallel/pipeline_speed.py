@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the speed-up of a pipeline over one worker with one thread.
 
-    tests/bench/pipeline_speed.py PROGRAM [--stages 2] [--micro-batches 4,8]
+    tests/bench/parallel/pipeline_speed.py PROGRAM [--stages 2] [--micro-batches 4,8]
                                   [--steps 60] [--rounds 3] [--torch PYTHON]
 
 PROGRAM is the program `tributary`. Trains a GPT whose layers divide evenly, in
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 MODEL = ("model={ gpt { layers: %d heads: 4 width: 256 context: 128 "
          "tied_head: false } }")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the DLRM of examples/clicks.textproto in one PyTorch process.
 
-    tests/bench/torch_dlrm.py [--threads 2] [--steps 400] [--scale 0.001]
+    tests/bench/sparse/torch_dlrm.py [--threads 2] [--steps 400] [--scale 0.001]
                               [--dense] [--compile]
 
 Prints one JSON line with the training samples/s, to compare with

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares AUC on real data with PyTorch, from equal initial values.
 
-    tests/bench/sparse_auc.py PROGRAM adult|movielens FILES [--model dlrm|deepfm]
+    tests/bench/sparse/sparse_auc.py PROGRAM adult|movielens FILES [--model dlrm|deepfm]
                               [--epochs 5] [--seeds 1] [--precise]
 
 PROGRAM is the program `tributary`. FILES is a wheel that contains the data:
@@ -38,7 +38,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'python' /
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'python' /
                        'tributary'))
 import _sampling  # noqa: E402  Without the package, which needs its native library.
 

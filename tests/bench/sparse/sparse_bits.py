@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares jobs with tables that differ in nothing but their processes.
 
-    tests/bench/sparse_bits.py PROGRAM [--kills N]
+    tests/bench/sparse/sparse_bits.py PROGRAM [--kills N]
 
 PROGRAM is the program `tributary`. Trains a small model of clicks with each
 number of workers, servers, transport, clipping and format of the wire that a
@@ -27,7 +27,8 @@ import sys
 import tempfile
 import time
 
-from covering_array import covering_array
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from covering_array import covering_array  # noqa: E402
 
 FEATURES = 8
 # Rows are admitted late, expire, and are removed for want of space.
@@ -45,7 +46,7 @@ PARAMETERS = {
     "servers": [1, 2, 3],
     "transport": ["AUTO", "WIRE", "UNIX_SOCKET"],
     "clip": [0, 0.05],
-    "dtype": ["FLOAT32", "BFLOAT16"],
+    "dtype": ["FLOAT32", "BFLOAT16", "INT8"],
     "lag": [0, 1],
     "disk": [False, True],
     "journal": [False, True],
@@ -63,11 +64,12 @@ def job(row, steps):
         f"clip_norm: {row['clip']}",
         "checkpoint { every_steps: 10 keep_last: 2 }",
         "exchange { wire_dtype: %s transport: %s "
-        "parameter_server { chunk_bytes: 4096 } }" % (row["dtype"],
-                                                      row["transport"]),
+        "parameter_server { chunk_bytes: 4096 } }" % (
+            row["dtype"].replace("INT8", "FLOAT32"), row["transport"]),
         "recovery { journal: %s }" % (
             "true" if row["journal"] and row["servers"] > 1 else "false"),
         "sparse {",
+        f"  wire_dtype: {row['dtype']}",
         f"  fixed_lag: {row['lag']}",
     ]
     for state, (name, options) in zip(STATE, TABLES.items()):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares jobs whose model is divided with the same jobs in one piece.
 
-    tests/bench/parallel_bits.py PROGRAM [--runs-only]
+    tests/bench/parallel/parallel_bits.py PROGRAM [--runs-only]
 
 PROGRAM is the program `tributary`. Trains each model once in one piece, and
 then with combinations of stages, replicas, schedule, transport, recomputation,
@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-from covering_array import covering_array
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from covering_array import covering_array  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Small models with all that a cut can meet: several layers, dropout, a tied
 # head, residual connections and batch norm.

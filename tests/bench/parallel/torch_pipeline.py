@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 
@@ -31,6 +32,7 @@ def model_part(layers, part, parts):
     """Returns the modules of a part: layers in even ranges, the embedding in the first, the head in the last."""
     import torch
     import torch.nn as nn
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     from torch_step import Block
 
     class Embedding(nn.Module):

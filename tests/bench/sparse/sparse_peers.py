@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures updates of rows by PyTorch, and by Paddle's parameter server.
 
-    tests/bench/sparse_peers.py torch|paddle [ROWS [DIM]]
+    tests/bench/sparse/sparse_peers.py torch|paddle [ROWS [DIM]]
 
 Prints million rows per second on one core, to compare with what
-`bazel run -c opt //tests/bench:sparse_updates` prints for a table of as many
+`bazel run -c opt //tests/bench/sparse:sparse_updates` prints for a table of as many
 rows in the same session. Keys are uniform.
 
 torch: EmbeddingBag(sparse=True) with torch.optim.Adagrad, whose gradients are

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the bytes and the memory of workers with sharded weights.
 
-    tests/bench/sharded_weights.py PROGRAM [--width 512] [--layers 12]
+    tests/bench/parallel/sharded_weights.py PROGRAM [--width 512] [--layers 12]
                                    [--micro-batches 1,2,4,8] [--steps 12]
 
 PROGRAM is the program `tributary`. Trains a GPT with one worker, without and
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BATCH = 8
 
 

@@ -1,0 +1,143 @@
+// Jobs with an all-reduce between the replicas of a pipeline have the bits of
+// the undivided job with a parameter server, also when workers are lost.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job.h"
+#include "gtest/gtest.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+class AllReduceStagesTest : public testing::TestWithParam<const char*> {
+ protected:
+  struct Result {
+    std::string digest;
+    double loss = 0;
+    double evaluation_loss = 0;
+
+    bool operator==(const Result& other) const {
+      return digest == other.digest && loss == other.loss &&
+             evaluation_loss == other.evaluation_loss;
+    }
+  };
+
+  AllReduceStagesTest() : job_(TinyJob(GetParam(), Directory("data"))) {
+    // Small chunks, so that each stage has several of them.
+    Set("exchange.parameter_server.chunk_bytes=4096");
+  }
+
+  static std::string Directory(const std::string& name) {
+    const std::string path = absl::StrCat(
+        testing::TempDir(), "/all-reduce-stages-", GetParam(), "-", name);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
+    return path;
+  }
+
+  void Set(const std::string& field) {
+    const absl::Status status = SetField(&job_, field);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  void SetStages(int stages, bool shard_optimizer,
+                 const std::string& schedule = "ZERO_BUBBLE") {
+    Set(absl::StrCat(
+        "exchange.all_reduce={ chunk_bytes: 4096 shard_optimizer: ",
+        shard_optimizer ? "true" : "false", " }"));
+    Set(absl::StrCat("parallel.pipeline={ stages: ", stages,
+                     " schedule: ", schedule, " }"));
+  }
+
+  static Result ResultOf(LocalCluster* cluster) {
+    EXPECT_EQ(cluster->Await(), absl::OkStatus());
+    const nlohmann::json summary = cluster->Summary();
+    EXPECT_FALSE(summary.value("weights_sha256", "").empty());
+    return {summary.value("weights_sha256", "none"),
+            summary.value("final_loss", -1.0),
+            summary["evaluation"].value("loss", -1.0)};
+  }
+
+  Result Run(int workers, const std::string& resume_from = "") {
+    directory_ = Directory(absl::StrCat("run", ++runs_));
+    ClusterServers servers;
+    servers.resume_from = resume_from;
+    LocalCluster cluster(job_, /*servers=*/1, workers, directory_,
+                         /*security=*/{}, servers);
+    for (int i = 0; i < workers; ++i) cluster.StartWorker();
+    return ResultOf(&cluster);
+  }
+
+  JobSpec job_;
+  int runs_ = 0;
+  std::string directory_;  // Of the newest run.
+};
+
+TEST_P(AllReduceStagesTest, ReplicasOfStagesGiveTheBitsOfTheWholeModel) {
+  Set("clip_norm=0.5");
+  const Result whole = Run(/*workers=*/1);
+  for (const int stages : {2, 3}) {
+    for (const int replicas : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(stages, " stages, ", replicas, " replicas"));
+      SetStages(stages, /*shard_optimizer=*/(stages + replicas) % 2 == 0,
+                replicas == 2 ? "ONE_F_ONE_B" : "ZERO_BUBBLE");
+      EXPECT_TRUE(Run(stages * replicas) == whole);
+    }
+  }
+  // A worker with several stages.
+  SetStages(/*stages=*/3, /*shard_optimizer=*/false, "GPIPE");
+  EXPECT_TRUE(Run(/*workers=*/2) == whole);
+}
+
+TEST_P(AllReduceStagesTest, UpdatesThatDoNotWaitGiveTheSame) {
+  const Result whole = Run(/*workers=*/1);
+  SetStages(/*stages=*/2, /*shard_optimizer=*/false);
+  EXPECT_TRUE(Run(/*workers=*/4) == whole);
+  SetStages(/*stages=*/3, /*shard_optimizer=*/true);
+  Set("parallel.recompute=true");
+  EXPECT_TRUE(Run(/*workers=*/6) == whole);
+}
+
+TEST_P(AllReduceStagesTest, ResumesFromACheckpointWithOtherStages) {
+  Set("steps=24");
+  Set("checkpoint.every_steps=8");
+  const Result whole = Run(/*workers=*/1);
+  SetStages(/*stages=*/2, /*shard_optimizer=*/true);
+  EXPECT_TRUE(Run(/*workers=*/4) == whole);
+  const std::string checkpoint =
+      absl::StrCat(directory_, "/checkpoints/step-00000016");
+  SetStages(/*stages=*/3, /*shard_optimizer=*/false);
+  EXPECT_TRUE(Run(/*workers=*/3, checkpoint) == whole);
+}
+
+// Enough steps that the worker is lost before the job's end.
+constexpr int64_t kSteps = 120;
+
+TEST_P(AllReduceStagesTest, ALostWorkerOfAnyStageCostsNoBits) {
+  job_.set_steps(kSteps);
+  Set("checkpoint.every_steps=8");
+  const Result whole = Run(/*workers=*/1);
+  constexpr int kStages = 2;
+  constexpr int kReplicas = 2;
+  SetStages(kStages, /*shard_optimizer=*/false);
+  for (int victim = 0; victim < kStages * kReplicas; ++victim) {
+    SCOPED_TRACE(absl::StrCat("worker ", victim, " is lost"));
+    LocalCluster cluster(job_, /*servers=*/1, kStages * kReplicas,
+                         Directory(absl::StrCat("lost", ++runs_)));
+    for (int i = 0; i < kStages * kReplicas; ++i) cluster.StartWorkerOfRank(i);
+    cluster.AwaitStep(20);
+    cluster.KillWorker(victim);
+    // Half of the time, the others continue with one replica and a spare.
+    if (victim % 2 == 0) cluster.StartWorkerOfRank(victim);
+    EXPECT_TRUE(ResultOf(&cluster) == whole);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, AllReduceStagesTest,
+                         testing::Values("mlp", "gpt", "resnet"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tributary
