@@ -30,8 +30,8 @@ struct ReplicaTarget {
 // ReadJournalRequest::tables if `to` has tables. Blocks until the call has
 // ended. Returns DataLoss if a copy is missing, out of order or of the wrong
 // size, or if rows are malformed. If the call fails, returns the call's error.
-// `address` is the address of the server that keeps the replica.
-// It is used only in the message of an error.
+// `address` is the address of the server that keeps the replica; it is used
+// only in the message of an error.
 absl::Status ReceiveReplica(std::unique_ptr<ReplicaReadStream> stream,
                             const std::string& address,
                             const ReadJournalRequest& request,

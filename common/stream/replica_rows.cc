@@ -14,7 +14,7 @@ namespace {
 
 // Bytes of a message, unless a single row has more. A receiver can use one
 // message while the next one travels.
-constexpr int64_t kPartBytes = int64_t{1} << 20;
+constexpr int64_t kReplicaPartBytes = int64_t{1} << 20;
 
 struct CandidateRecord {
   uint64_t key = 0;
@@ -47,12 +47,12 @@ void Pack(JournalRows header, const BucketRows& rows, int64_t floats,
   int64_t candidate = 0;
   int64_t removed = 0;
   do {
-    int64_t space = kPartBytes;
+    int64_t space = kReplicaPartBytes;
     // How many of `left` elements of this size come next.
     const auto take = [&space](int64_t left, int64_t bytes) {
       const int64_t fit = std::max<int64_t>(space, 0) / bytes;
-      const int64_t count =
-          std::min(left, space == kPartBytes ? std::max<int64_t>(fit, 1) : fit);
+      const int64_t count = std::min(
+          left, space == kReplicaPartBytes ? std::max<int64_t>(fit, 1) : fit);
       space -= count * bytes;
       return count;
     };
@@ -60,7 +60,7 @@ void Pack(JournalRows header, const BucketRows& rows, int64_t floats,
     header.set_candidates(take(all_candidates - candidate, 24));
     header.set_removed(take(all_removed - removed, 8));
     std::string bytes;
-    bytes.reserve(kPartBytes - space);
+    bytes.reserve(kReplicaPartBytes - space);
     Append(rows.keys, row, header.rows(), &bytes);
     Append(rows.last_steps, row, header.rows(), &bytes);
     Append(rows.values, row * floats, header.rows() * floats, &bytes);
@@ -84,7 +84,7 @@ void Pack(JournalRows header, const SparseTable::StepBefore& before,
           int64_t dim, std::vector<ReplicaRowsPart>* to) {
   header.set_age(before.age);
   const auto rows = static_cast<int64_t>(before.keys.size());
-  const int64_t most = std::max<int64_t>(kPartBytes / (12 + 4 * dim), 1);
+  const int64_t most = std::max<int64_t>(kReplicaPartBytes / (12 + 4 * dim), 1);
   int64_t row = 0;
   do {
     const int64_t count = std::min(rows - row, most);

@@ -73,8 +73,7 @@ class ReplicaStore {
 
   // Returns the contents of this store for the Enlist message: for each shard,
   // the versions of which all chunks and tables are present, and the job
-  // states. Returns
-  // nullopt if the store holds no copy.
+  // states. Returns nullopt if the store holds no copy.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the copies of all chunks of a shard at `version`. The copies share
   // their buffers with this object, so the caller must not modify them. Returns

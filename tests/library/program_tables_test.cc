@@ -326,7 +326,7 @@ TEST(ProgramTablesTest, AWorkerOfTheProgramLooksRowsUp) {
 
 // Each sample subtracts 1/8 from the row of one of three keys, whatever the
 // rows are.
-constexpr char kCountJob[] = R"(
+constexpr char kCountRowsJob[] = R"(
   model { external { name: "rows" } }
   data { external { train_samples: 24 evaluation_samples: 5 } }
   batch { global: 8 micro_batches: 4 }
@@ -340,7 +340,7 @@ constexpr char kCountJob[] = R"(
     feature { column: "one" table: "t" pooling: NONE }
   })";
 
-absl::Status Count(Worker* worker, Seen* seen) {
+absl::Status CountRows(Worker* worker, Seen* seen) {
   const absl::Status declared = worker->Declare(
       {{"w", {1}, [](Random*, absl::Span<float> w) { w[0] = 0.5; }}});
   if (!declared.ok()) return declared;
@@ -373,11 +373,11 @@ absl::Status Count(Worker* worker, Seen* seen) {
 TEST(ProgramTablesTest, AsynchronousWorkersChangeRowsOnceForEachStep) {
   for (const int workers : {1, 3}) {
     Job::Options options;
-    options.text = kCountJob;
+    options.text = kCountRowsJob;
     options.workers = workers;
     options.servers = 2;
     Seen seen;
-    options.worker = [&](Worker* worker) { return Count(worker, &seen); };
+    options.worker = [&](Worker* worker) { return CountRows(worker, &seen); };
     (void)Trained(options);
     // Ten epochs of 24 samples.
     EXPECT_EQ(seen.last,

@@ -133,12 +133,11 @@ class TableEngine {
   void RemoveListener(int64_t id) ABSL_LOCKS_EXCLUDED(mu_);
 
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads rows of a version (or kNewestRows) as soon as it exists, and
-  // calls `done` on the pool
-  // with their values: those of the first table, [keys, dim], then those of the
-  // next. `keys` must be valid. `done` receives FailedPrecondition if the
-  // version does not exist any more. Not called if the engine fails or is
-  // destroyed before.
+  // Reads rows of a version (or kNewestRows) as soon as it exists, and calls
+  // `done` on the pool with their values: those of the first table, [keys,
+  // dim], then those of the next. `keys` must be valid. `done` receives
+  // FailedPrecondition if the version does not exist any more. Not called if
+  // the engine fails or is destroyed before.
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);

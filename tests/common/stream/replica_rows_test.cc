@@ -68,14 +68,15 @@ std::vector<BucketRows> Step(const ServerTables& tables, int64_t step,
   return changes;
 }
 
-ReceivedPayload Received(const OutgoingPayload& payload) {
+ReceivedPayload ReceivedOf(const OutgoingPayload& payload) {
   return ReceivedPayload(payload.data, payload.bytes, payload.owner);
 }
 
 absl::Status TakeAll(const std::vector<ReplicaRowsPart>& parts,
                      ReplicaRowsReader* reader) {
   for (const ReplicaRowsPart& part : parts) {
-    const absl::Status taken = reader->Take(part.rows, Received(part.payload));
+    const absl::Status taken =
+        reader->Take(part.rows, ReceivedOf(part.payload));
     if (!taken.ok()) return taken;
   }
   return absl::OkStatus();
@@ -145,7 +146,7 @@ TEST(ReplicaRowsTest, ManyRowsComeInSeveralMessagesAndChangeNothingBefore) {
   for (const ReplicaRowsPart& part : parts) {
     EXPECT_EQ(reader.tables()[0]->version(), 0);
     EXPECT_LE(part.payload.bytes, 1 << 20);
-    ASSERT_TRUE(reader.Take(part.rows, Received(part.payload)).ok());
+    ASSERT_TRUE(reader.Take(part.rows, ReceivedOf(part.payload)).ok());
     EXPECT_EQ(reader.complete(), part.rows.last());
   }
   ExpectEqual(reader.tables(), tables, /*versions=*/2);

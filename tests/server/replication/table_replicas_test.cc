@@ -182,7 +182,8 @@ TEST(ReplicaStoreOfTablesTest, AVersionIsWholeWithItsTables) {
   store.tables().SetOwn(1, one.tables());
   (void)one.Step();
   std::vector<std::vector<int64_t>> whole;
-  for (const auto& entry : store.Holdings()->whole()) {
+  const JournalHoldings holdings = store.Holdings().value();
+  for (const auto& entry : holdings.whole()) {
     whole.push_back({entry.shard(), entry.version()});
   }
   EXPECT_EQ(whole, (std::vector<std::vector<int64_t>>{{0, 1}, {1, 0}, {1, 1}}));
