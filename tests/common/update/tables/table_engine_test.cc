@@ -149,13 +149,14 @@ class TableEngineTest : public testing::Test {
       keys[0].push_back(key);
       keys[1].push_back(key);
     }
-    std::vector<float> values;
-    engine->Read(version, keys, [&](absl::StatusOr<Buffer> read) {
+    // The engine may answer later.
+    const auto values = std::make_shared<std::vector<float>>();
+    engine->Read(version, keys, [values](absl::StatusOr<Buffer> read) {
       ASSERT_TRUE(read.ok()) << read.status();
-      values.assign(read->get(), read->get() + 12 * 5);
+      values->assign(read->get(), read->get() + 12 * 5);
     });
     pool_.RunAll();
-    return values;
+    return *values;
   }
 
   HeldExecutor pool_;
