@@ -35,7 +35,7 @@ void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to) {
   to->values.insert(to->values.end(), values, values + layout.floats());
 }
 
-std::vector<uint64_t> KeysOf(const BucketRows& rows) {
+std::vector<uint64_t> AllKeysOf(const BucketRows& rows) {
   std::vector<uint64_t> keys = rows.keys;
   for (const auto& candidate : rows.candidates) keys.push_back(candidate.key);
   keys.insert(keys.end(), rows.removed.begin(), rows.removed.end());
@@ -89,7 +89,7 @@ void SortRows(int64_t row_floats, BucketRows* rows) {
 void ApplyChanges(const BucketRows& changes, int64_t row_floats,
                   BucketRows* rows) {
   // Every key that has changed, whatever has become of it.
-  const std::vector<uint64_t> changed = KeysOf(changes);
+  const std::vector<uint64_t> changed = AllKeysOf(changes);
 
   BucketRows merged;
   merged.bucket = rows->bucket;

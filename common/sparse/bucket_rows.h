@@ -32,7 +32,7 @@ struct BucketRows {
 // Adds a row.
 void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to);
 // Returns the keys of all lists, ascending.
-std::vector<uint64_t> KeysOf(const BucketRows& rows);
+std::vector<uint64_t> AllKeysOf(const BucketRows& rows);
 
 // Sorts the rows of buckets, one after the other, with the same memory. Not
 // thread-safe.

@@ -29,6 +29,25 @@ std::vector<SparseTable::StepBefore> CopyBefore(
   return copies;
 }
 
+// Returns what the keys of `undo` were.
+std::unique_ptr<RowsBefore> BeforeOf(const BucketRows& undo,
+                                     const RowLayout& layout) {
+  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
+                                             nullptr, layout.dim);
+  for (size_t i = 0; i < undo.keys.size(); ++i) {
+    before->Add(undo.keys[i], /*existed=*/true,
+                undo.values.data() + static_cast<int64_t>(i) * layout.floats());
+  }
+  const std::vector<float> none(layout.dim);
+  for (const auto& candidate : undo.candidates) {
+    before->Add(candidate.key, /*existed=*/false, none.data());
+  }
+  for (const uint64_t key : undo.removed) {
+    before->Add(key, /*existed=*/false, none.data());
+  }
+  return before;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
@@ -233,12 +252,7 @@ absl::Status SparseTable::Finish(int64_t step,
     }
     before_.pop_back();
   }
-  if (RowLog* const log = buckets_->log()) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        log->Compact([this](uint32_t position, const RowHeader& row) {
-          return buckets_->Of(KeyHash(row.key))->MoveInLog(position, row);
-        }));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(buckets_->Compact());
   if (options_.replicated) undo_ = std::move(undo);
   version_ = step + 1;
   return absl::OkStatus();
@@ -248,30 +262,17 @@ absl::StatusOr<BucketRows> SparseTable::LastStep() const {
   absl::ReaderMutexLock lock(&mu_);
   if (!undo_.has_value()) return BucketRows();
   TRIBUTARY_ASSIGN_OR_RETURN(BucketRows changes,
-                             buckets_->CopyKeys(KeysOf(*undo_)));
+                             buckets_->CopyKeys(AllKeysOf(*undo_)));
   SortRows(layout_.floats(), &changes);
   return changes;
 }
 
 absl::Status SparseTable::Replay(const BucketRows& changes) {
-  const std::vector<uint64_t> keys = KeysOf(changes);
+  const std::vector<uint64_t> keys = AllKeysOf(changes);
   absl::MutexLock lock(&mu_);
   const int64_t step = std::exchange(version_, -1);
   TRIBUTARY_ASSIGN_OR_RETURN(BucketRows undo, buckets_->CopyKeys(keys));
-  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
-                                             nullptr, layout_.dim);
-  for (size_t i = 0; i < undo.keys.size(); ++i) {
-    before->Add(
-        undo.keys[i], /*existed=*/true,
-        undo.values.data() + static_cast<int64_t>(i) * layout_.floats());
-  }
-  const std::vector<float> none(layout_.dim);
-  for (const auto& candidate : undo.candidates) {
-    before->Add(candidate.key, /*existed=*/false, none.data());
-  }
-  for (const uint64_t key : undo.removed) {
-    before->Add(key, /*existed=*/false, none.data());
-  }
+  auto before = BeforeOf(undo, layout_);
   TRIBUTARY_RETURN_IF_ERROR(buckets_->Set(changes));
   return Finish(step, std::move(before), std::move(undo));
 }

@@ -20,7 +20,6 @@
 #include "common/sparse/row_gradients.h"
 #include "common/sparse/row_layout.h"
 #include "common/sparse/row_rule.h"
-#include "common/sparse/row_version.h"
 #include "common/sparse/rows_before.h"
 #include "common/sparse/table_buckets.h"
 #include "proto/job.pb.h"
@@ -34,6 +33,9 @@ struct RowsUpdate {
   // Factor of the learning rates of the tables' rules.
   double rate_factor = 1;
 };
+
+// Stands for the newest version of the rows of a table.
+inline constexpr int64_t kNewestRows = -1;
 
 // The rows of those buckets of a table that belong to one server, in the newest
 // version and in some versions before it. Version v is the state after v steps.

@@ -96,6 +96,13 @@ absl::StatusOr<BucketRows> TableBuckets::CopyKeys(
   return copy;
 }
 
+absl::Status TableBuckets::Compact() {
+  if (log_ == nullptr) return absl::OkStatus();
+  return log_->Compact([this](uint32_t position, const RowHeader& row) {
+    return Of(KeyHash(row.key))->MoveInLog(position, row);
+  });
+}
+
 absl::Status TableBuckets::Set(const BucketRows& rows) {
   const auto bucket_of = [this](uint64_t hash) { return Of(hash); };
   for (const uint64_t key : rows.removed) {

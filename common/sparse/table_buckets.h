@@ -47,7 +47,7 @@ class TableBuckets {
   int64_t memory_bytes() const { return memory_.bytes(); }
 
   // The keys of the following calls belong to this server. All return the
-  // errors of RowLog::Read.
+  // errors of RowLog.
 
   // Reads those rows of `keys` that are in the log.
   absl::Status Stage(absl::Span<const uint64_t> keys, StagedRows* rows) const;
@@ -56,6 +56,8 @@ class TableBuckets {
   // Lets the keys of `rows` be what it says. Returns TableBucket::Full if a row
   // does not fit.
   absl::Status Set(const BucketRows& rows);
+  // Rewrites a part of the log if much of it is not in use.
+  absl::Status Compact();
 
  private:
   TableBuckets(const SparseTableSpec* spec, const RowLayout& layout);

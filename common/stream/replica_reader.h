@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/stream/message_stream.h"
 #include "proto/journal.pb.h"
 

@@ -30,7 +30,7 @@ void Append(const std::vector<T>& from, int64_t begin, int64_t count,
              count * sizeof(T));
 }
 
-ReplicaRowsPart MakePart(const JournalRows& rows, std::string bytes) {
+ReplicaRows MakePart(const JournalRows& rows, std::string bytes) {
   const auto owner = std::make_shared<const std::string>(std::move(bytes));
   return {rows, {owner->data(), static_cast<int64_t>(owner->size()), owner}};
 }
@@ -38,7 +38,7 @@ ReplicaRowsPart MakePart(const JournalRows& rows, std::string bytes) {
 // Adds messages with `rows`, at least one. `header` has the fields that all
 // have in common.
 void Pack(JournalRows header, const BucketRows& rows, int64_t floats,
-          std::vector<ReplicaRowsPart>* to) {
+          std::vector<ReplicaRows>* to) {
   const auto all_rows = static_cast<int64_t>(rows.keys.size());
   const auto all_candidates = static_cast<int64_t>(rows.candidates.size());
   const auto all_removed = static_cast<int64_t>(rows.removed.size());
@@ -81,7 +81,7 @@ void Pack(JournalRows header, const BucketRows& rows, int64_t floats,
 
 // Adds messages with the rows before a step, at least one.
 void Pack(JournalRows header, const SparseTable::StepBefore& before,
-          int64_t dim, std::vector<ReplicaRowsPart>* to) {
+          int64_t dim, std::vector<ReplicaRows>* to) {
   header.set_age(before.age);
   const auto rows = static_cast<int64_t>(before.keys.size());
   const int64_t most = std::max<int64_t>(kReplicaPartBytes / (12 + 4 * dim), 1);
@@ -196,10 +196,10 @@ void Append(const BucketRows& from, BucketRows* to) {
 
 }  // namespace
 
-std::vector<ReplicaRowsPart> PackStepRows(
-    int64_t version, const ServerTables& tables,
-    const std::vector<BucketRows>& changes) {
-  std::vector<ReplicaRowsPart> parts;
+std::vector<ReplicaRows> PackStepRows(int64_t version,
+                                      const ServerTables& tables,
+                                      const std::vector<BucketRows>& changes) {
+  std::vector<ReplicaRows> parts;
   JournalRows header;
   header.set_version(version);
   for (size_t table = 0; table < tables.size(); ++table) {
@@ -210,8 +210,8 @@ std::vector<ReplicaRowsPart> PackStepRows(
   return parts;
 }
 
-absl::StatusOr<std::vector<ReplicaRowsPart>> WholeTables::Next() {
-  std::vector<ReplicaRowsPart> parts;
+absl::StatusOr<std::vector<ReplicaRows>> WholeTables::Next() {
+  std::vector<ReplicaRows> parts;
   JournalRows header;
   header.set_version(version_);
   header.set_whole(true);
@@ -303,7 +303,8 @@ absl::Status ReplicaRowsReader::TakeStep(const JournalRows& message,
   if (!message.last()) return absl::OkStatus();
   for (size_t table = 0; table < tables_.size(); ++table) {
     // No key is in two lists.
-    TRIBUTARY_RETURN_IF_ERROR(tables_[table]->CheckKeys(KeysOf(step_[table])));
+    TRIBUTARY_RETURN_IF_ERROR(
+        tables_[table]->CheckKeys(AllKeysOf(step_[table])));
   }
   for (size_t table = 0; table < tables_.size(); ++table) {
     TRIBUTARY_RETURN_IF_ERROR(tables_[table]->Replay(step_[table]));

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/sparse/bucket_rows.h"
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_payload.h"
 #include "proto/journal.pb.h"
@@ -19,16 +19,16 @@
 namespace tributary {
 
 // A message and its payload.
-struct ReplicaRowsPart {
+struct ReplicaRows {
   JournalRows rows;
   OutgoingPayload payload;
 };
 
 // Returns the messages with what a step has changed in each table, which led to
 // `version`: the SparseTable::LastStep of each.
-std::vector<ReplicaRowsPart> PackStepRows(
-    int64_t version, const ServerTables& tables,
-    const std::vector<BucketRows>& changes);
+std::vector<ReplicaRows> PackStepRows(int64_t version,
+                                      const ServerTables& tables,
+                                      const std::vector<BucketRows>& changes);
 
 // The messages with all rows of a server's tables, which do not change until
 // they are read. Not thread-safe.
@@ -44,7 +44,7 @@ class WholeTables {
   // Returns the messages of the next bucket, or of the earlier steps of the
   // next table; none at the end. Takes the time to copy these rows, also from a
   // disk. Returns the errors of SparseTable::ReadBucket.
-  absl::StatusOr<std::vector<ReplicaRowsPart>> Next();
+  absl::StatusOr<std::vector<ReplicaRows>> Next();
 
  private:
   const ServerTables tables_;

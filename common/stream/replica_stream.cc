@@ -40,7 +40,7 @@ class ReplicationSession final
     }
   }
 
-  void Send(ReplicaRowsPart part, std::function<void()> kept) override {
+  void Send(ReplicaRows part, std::function<void()> kept) override {
     absl::MutexLock lock(&order_mu_);
     if (ending_) return;
     waiting_.push_back(std::move(kept));

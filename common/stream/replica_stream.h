@@ -28,7 +28,7 @@ class ReplicaStream {
   virtual void Send(int64_t version, const Snapshot::Chunk& copy,
                     std::function<void()> kept) = 0;
   // Sends a message with rows. Calls `kept`, unless it is null, as above.
-  virtual void Send(ReplicaRowsPart part, std::function<void()> kept) = 0;
+  virtual void Send(ReplicaRows part, std::function<void()> kept) = 0;
   // Ends the stream. After End has returned, no callback runs and Send does
   // nothing. Must be called before the destructor.
   virtual void End() = 0;

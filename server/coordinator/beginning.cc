@@ -131,12 +131,12 @@ ServerOrder ConfigureOrder(const AttemptOptions& options, const Ready& ready,
 }
 
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
-                           int shard, bool stored) {
+                           int shard, const std::vector<bool>& stored) {
   ServerOrder order;
   order.mutable_replicate()->set_address(
       servers[ReplicaHolderOf(shard, static_cast<int>(servers.size()))]
           .address);
-  order.mutable_replicate()->set_stored(stored);
+  order.mutable_replicate()->set_stored(!stored.empty() && stored[shard]);
   return order;
 }
 

@@ -60,6 +60,41 @@ void SetAccount(const UpdateEngine* engine, const JobSpec& job,
        BytesOfTables(*statistics) + copies});
 }
 
+// Sends what each step changes in the tables, if there are any.
+void ReplicateRows(TableEngine* tables, Replicator* replicator) {
+  if (tables == nullptr) return;
+  tables->SetReplicator([replicator](int64_t version,
+                                     const std::vector<BucketRows>& changes,
+                                     std::function<void()> kept) {
+    replicator->KeepRows(version, changes, std::move(kept));
+  });
+}
+
+// Reads the chunks and tables (null if the job has none) of `shard`, with which
+// the attempt begins, from replicas. This server's own tables are used as they
+// are.
+absl::Status ReadReplica(int shard, const JournalStart& start,
+                         Replicator* replicator, TableEngine* tables,
+                         Snapshot* snapshot) {
+  ReplicaTarget to;
+  to.snapshot = snapshot;
+  if (tables != nullptr) {
+    if (start.holder() == shard) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          ServerTables own,
+          replicator->replicas()->tables().Find(shard, start.version()));
+      tables->Adopt(std::move(own));
+    } else {
+      to.tables = tables->server_tables();
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(replicator->ReadCopies(
+      shard, start.version(), start.holder(), start.address(), to));
+  // The next checkpoint has no earlier one to add to.
+  if (tables != nullptr) tables->ChangeAll();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
@@ -204,13 +239,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                                  std::function<void()> kept) {
       replicator_.Keep(version, std::move(copy), std::move(kept));
     });
-    if (engine->tables() != nullptr) {
-      engine->tables()->SetReplicator(
-          [this](int64_t version, const std::vector<BucketRows>& changes,
-                 std::function<void()> kept) {
-            replicator_.KeepRows(version, changes, std::move(kept));
-          });
-    }
+    ReplicateRows(engine->tables(), &replicator_);
   }
   if (options.first_version > 0 || !configure.checkpoint().empty()) {
     TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, engine.get()));
@@ -281,8 +310,9 @@ absl::Status LocalServer::Restore(const Configure& configure,
       MakeSnapshot(engine->layout(), engine->chunk_numbers(),
                    static_cast<int>(engine->slot_names().size()));
   if (configure.has_journal()) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        ReadReplica(configure.journal(), engine->tables(), &snapshot));
+    TRIBUTARY_RETURN_IF_ERROR(ReadReplica(shard_, configure.journal(),
+                                          &replicator_, engine->tables(),
+                                          &snapshot));
   } else {
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
                                         engine->layout(), &snapshot));
@@ -301,27 +331,6 @@ absl::Status LocalServer::Restore(const Configure& configure,
     }
   });
   return added;
-}
-
-absl::Status LocalServer::ReadReplica(const JournalStart& start,
-                                      TableEngine* tables, Snapshot* snapshot) {
-  ReplicaTarget to;
-  to.snapshot = snapshot;
-  if (tables != nullptr) {
-    if (start.holder() == shard_) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          ServerTables own,
-          replicator_.replicas()->tables().Find(shard_, start.version()));
-      tables->Adopt(std::move(own));
-    } else {
-      to.tables = tables->server_tables();
-    }
-  }
-  TRIBUTARY_RETURN_IF_ERROR(replicator_.ReadCopies(
-      shard_, start.version(), start.holder(), start.address(), to));
-  // The next checkpoint has no earlier one to add to.
-  if (tables != nullptr) tables->ChangeAll();
-  return absl::OkStatus();
 }
 
 absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {

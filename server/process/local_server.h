@@ -118,10 +118,6 @@ class LocalServer {
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest,
                        UpdateEngine* engine);
-  // Reads the chunks and tables (null if the job has none) that the attempt
-  // begins with from replicas. This server's own tables are used as they are.
-  absl::Status ReadReplica(const JournalStart& start, TableEngine* tables,
-                           Snapshot* snapshot);
   // Returns null unless the job traces steps.
   TraceSender* trace() const ABSL_LOCKS_EXCLUDED(mu_);
   void ReportFailure(const absl::Status& status, int exit_code);

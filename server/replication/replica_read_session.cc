@@ -73,13 +73,13 @@ void ReplicaReadSession::SendNext() {
 
 void ReplicaReadSession::SendRows() {
   if (rows_.empty() && tables_.has_value()) {
-    absl::StatusOr<std::vector<ReplicaRowsPart>> next = tables_->Next();
+    absl::StatusOr<std::vector<ReplicaRows>> next = tables_->Next();
     if (!next.ok()) return stream_->Close(next.status());
     rows_.assign(std::make_move_iterator(next->begin()),
                  std::make_move_iterator(next->end()));
   }
   if (rows_.empty()) return stream_->Close(absl::OkStatus());
-  ReplicaRowsPart part = std::move(rows_.front());
+  ReplicaRows part = std::move(rows_.front());
   rows_.pop_front();
   JournalMessage message;
   *message.mutable_rows() = std::move(part.rows);

@@ -66,7 +66,7 @@ class ReplicaReadSession final
   int array_ = 0;
   // The rows, if they were requested, and those that are copied.
   std::optional<WholeTables> tables_;
-  std::deque<ReplicaRowsPart> rows_;
+  std::deque<ReplicaRows> rows_;
 };
 
 }  // namespace tributary

@@ -89,7 +89,7 @@ void Replicator::SendTables(ReplicaStream* replication,
                             std::function<void()> done) {
   pool_->Run([this, replication, tables = std::move(tables),
               done = std::move(done)] {
-    absl::StatusOr<std::vector<ReplicaRowsPart>> next = tables->Next();
+    absl::StatusOr<std::vector<ReplicaRows>> next = tables->Next();
     if (!next.ok()) return ReportFailure(next.status());
     if (next->empty()) return done();
     SendRows(replication, *std::move(next), [this, replication, tables, done] {
@@ -99,7 +99,7 @@ void Replicator::SendTables(ReplicaStream* replication,
 }
 
 void Replicator::SendRows(ReplicaStream* replication,
-                          std::vector<ReplicaRowsPart> parts,
+                          std::vector<ReplicaRows> parts,
                           std::function<void()> kept) {
   for (size_t part = 0; part < parts.size(); ++part) {
     row_bytes_ += parts[part].payload.bytes;

@@ -19,7 +19,7 @@
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "common/sparse/bucket_rows.h"
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/stream/replica_rows.h"
 #include "common/stream/replica_stream.h"
 #include "proto/rendezvous.pb.h"
@@ -100,7 +100,7 @@ class Replicator {
                   std::shared_ptr<WholeTables> tables,
                   std::function<void()> done);
   // Sends messages with rows, and calls `kept` when all are stored.
-  void SendRows(ReplicaStream* replication, std::vector<ReplicaRowsPart> parts,
+  void SendRows(ReplicaStream* replication, std::vector<ReplicaRows> parts,
                 std::function<void()> kept);
 
   const int shard_;

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/stream/received_payload.h"
 #include "common/stream/replica_rows.h"
 #include "proto/job.pb.h"

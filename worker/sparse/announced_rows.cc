@@ -1,6 +1,6 @@
 #include "worker/sparse/announced_rows.h"
 
-#include "common/sparse/row_version.h"
+#include "worker/sparse/row_version.h"
 
 namespace tributary {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/codec/row_codec.h"
-#include "common/sparse/row_version.h"
+#include "worker/sparse/row_version.h"
 
 namespace tributary {
 

@@ -85,6 +85,68 @@ double RateFactor(const JobSpec& job, double learning_rate) {
   return peak > 0 ? learning_rate / peak : 1;
 }
 
+// Returns the sums to report of a step.
+StepSums SumsOf(const ChunkUpdate& step, const TableGradients& total,
+                const ServerTables& tables) {
+  StepSums sums;
+  sums.set_step(step.step);
+  sums.set_weight(step.sum.sample_count());
+  for (size_t number = 0; number < tables.size(); ++number) {
+    const SparseTable& table = *tables[number];
+    const RowGradients& rows = *total[number];
+    std::vector<double> squares(table.spec().buckets());
+    for (int64_t row = 0; row < rows.rows(); ++row) {
+      const uint64_t key = rows.keys[row];
+      const double square =
+          SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
+      squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
+      if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
+        *sums.mutable_nonfinite_row() =
+            FindNonfinite(step.sum, static_cast<int>(number), table.dim(), key);
+      }
+    }
+    for (const int bucket : table.buckets()) {
+      sums.add_row_sum_of_squares(squares[bucket]);
+    }
+  }
+  return sums;
+}
+
+std::vector<SparseTable::Changes> ChangesOf(const ServerTables& tables,
+                                            int fixed_lag) {
+  std::vector<SparseTable::Changes> changes;
+  for (const auto& table : tables) {
+    changes.push_back(table->TakeChanges(fixed_lag));
+  }
+  return changes;
+}
+
+// Returns the values of rows of a version: those of the first table, then those
+// of the next.
+absl::StatusOr<Buffer> ReadRows(const ServerTables& tables, int64_t version,
+                                const TableKeys& keys) {
+  int64_t elements = 0;
+  for (size_t table = 0; table < keys.size(); ++table) {
+    elements += static_cast<int64_t>(keys[table].size()) * tables[table]->dim();
+  }
+  Buffer values = AllocateBuffer(elements);
+  float* to = values.get();
+  for (size_t table = 0; table < keys.size(); ++table) {
+    TRIBUTARY_RETURN_IF_ERROR(tables[table]->Read(version, keys[table], to));
+    to += static_cast<int64_t>(keys[table].size()) * tables[table]->dim();
+  }
+  return values;
+}
+
+// Returns what the last step has changed in each table.
+absl::StatusOr<std::vector<BucketRows>> LastSteps(const ServerTables& tables) {
+  std::vector<BucketRows> changes;
+  for (const auto& table : tables) {
+    TRIBUTARY_ASSIGN_OR_RETURN(changes.emplace_back(), table->LastStep());
+  }
+  return changes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
@@ -185,38 +247,13 @@ void TableEngine::Advance() {
 
 void TableEngine::Sum() {
   total_ = Total(step_.sum, encoding_, tables_);
-  const StepSums sums = SumsOf(total_);
+  const StepSums sums = SumsOf(step_, total_, tables_);
   {
     absl::MutexLock lock(&mu_);
     state_ = options_.awaits_norm ? State::kAwaitingNorm : State::kUpdating;
   }
   options_.on_sums(sums);
   if (!options_.awaits_norm) Update(/*norm=*/0);
-}
-
-StepSums TableEngine::SumsOf(const TableGradients& total) const {
-  StepSums sums;
-  sums.set_step(step_.step);
-  sums.set_weight(step_.sum.sample_count());
-  for (size_t number = 0; number < tables_.size(); ++number) {
-    const SparseTable& table = *tables_[number];
-    const RowGradients& rows = *total[number];
-    std::vector<double> squares(table.spec().buckets());
-    for (int64_t row = 0; row < rows.rows(); ++row) {
-      const uint64_t key = rows.keys[row];
-      const double square =
-          SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
-      squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
-      if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
-        *sums.mutable_nonfinite_row() = FindNonfinite(
-            step_.sum, static_cast<int>(number), table.dim(), key);
-      }
-    }
-    for (const int bucket : table.buckets()) {
-      sums.add_row_sum_of_squares(squares[bucket]);
-    }
-  }
-  return sums;
 }
 
 void TableEngine::SetGradientNorm(int64_t step, double norm) {
@@ -245,27 +282,16 @@ void TableEngine::Update(double norm) {
               step_.sum.sample_count());
   total_.clear();
   step_ = ChunkUpdate();
-  if (replicate_ == nullptr) {
-    Publish();
-  } else {
-    Replicate();
-  }
-}
-
-void TableEngine::Replicate() {
-  std::vector<BucketRows> changes;
-  for (const auto& table : tables_) {
-    absl::StatusOr<BucketRows> step = table->LastStep();
-    if (!step.ok()) return options_.on_failure(step.status());
-    changes.push_back(*std::move(step));
-  }
+  if (replicate_ == nullptr) return Publish();
+  absl::StatusOr<std::vector<BucketRows>> changes = LastSteps(tables_);
+  if (!changes.ok()) return options_.on_failure(changes.status());
   int64_t version = 0;
   {
     absl::MutexLock lock(&mu_);
     state_ = State::kReplicating;
     version = version_ + 1;
   }
-  replicate_(version, std::move(changes), [this] { Publish(); });
+  replicate_(version, *std::move(changes), [this] { Publish(); });
 }
 
 void TableEngine::Publish() {
@@ -282,7 +308,9 @@ void TableEngine::Publish() {
     // Before the next step changes the rows.
     pool_->Run([done = std::move(taken_),
                 tables = std::make_shared<std::vector<SparseTable::Changes>>(
-                    TakeChangesNow())] { done(std::move(*tables)); });
+                    ChangesOf(tables_, options_.job.sparse().fixed_lag()))] {
+      done(std::move(*tables));
+    });
     taken_version_ = -1;
   }
   state_ = State::kCollecting;
@@ -307,28 +335,11 @@ void TableEngine::Read(int64_t version, TableKeys keys, ReadCallback done) {
 
 void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
                           const ReadCallback& done) const {
-  int64_t elements = 0;
-  for (size_t table = 0; table < keys.size(); ++table) {
-    elements +=
-        static_cast<int64_t>(keys[table].size()) * tables_[table]->dim();
-  }
-  Buffer values = AllocateBuffer(elements);
-  float* to = values.get();
-  for (size_t table = 0; table < keys.size(); ++table) {
-    const absl::Status status = tables_[table]->Read(version, keys[table], to);
-    if (absl::IsFailedPrecondition(status)) return done(status);
-    if (!status.ok()) return options_.on_failure(status);
-    to += static_cast<int64_t>(keys[table].size()) * tables_[table]->dim();
+  absl::StatusOr<Buffer> values = ReadRows(tables_, version, keys);
+  if (!values.ok() && !absl::IsFailedPrecondition(values.status())) {
+    return options_.on_failure(values.status());
   }
   done(std::move(values));
-}
-
-std::vector<SparseTable::Changes> TableEngine::TakeChangesNow() const {
-  std::vector<SparseTable::Changes> tables;
-  for (const auto& table : tables_) {
-    tables.push_back(table->TakeChanges(options_.job.sparse().fixed_lag()));
-  }
-  return tables;
 }
 
 void TableEngine::ConfirmChanges(int64_t version) {
@@ -353,7 +364,7 @@ bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
       taken_ = std::move(done);
       return true;
     }
-    tables = TakeChangesNow();
+    tables = ChangesOf(tables_, options_.job.sparse().fixed_lag());
   }
   done(std::move(tables));
   return true;

@@ -20,7 +20,7 @@
 #include "common/optimizer/update_recipe.h"
 #include "common/sparse/bucket_rows.h"
 #include "common/sparse/row_gradients.h"
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/sparse/sparse_table.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/consistency/consistency_policy.h"
@@ -175,16 +175,12 @@ class TableEngine {
   // Adds up the contributions to the step; then updates the rows, or reports
   // the sums and waits for the norm.
   void Sum() ABSL_LOCKS_EXCLUDED(mu_);
+  // Applies the step, and passes its changes to `replicate_`.
   void Update(double norm) ABSL_LOCKS_EXCLUDED(mu_);
-  // Passes the changes of the step to `replicate_`.
-  void Replicate() ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the step: the engine has the next version.
   void Publish() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of steps that Listeners know to be complete.
   int64_t Announced() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Returns the sums to report.
-  StepSums SumsOf(const TableGradients& total) const;
-  std::vector<SparseTable::Changes> TakeChangesNow() const;
   void ReadNow(int64_t version, const TableKeys& keys,
                const ReadCallback& done) const;
 

@@ -72,9 +72,9 @@ ReceivedPayload ReceivedOf(const OutgoingPayload& payload) {
   return ReceivedPayload(payload.data, payload.bytes, payload.owner);
 }
 
-absl::Status TakeAll(const std::vector<ReplicaRowsPart>& parts,
+absl::Status TakeAll(const std::vector<ReplicaRows>& parts,
                      ReplicaRowsReader* reader) {
-  for (const ReplicaRowsPart& part : parts) {
+  for (const ReplicaRows& part : parts) {
     const absl::Status taken =
         reader->Take(part.rows, ReceivedOf(part.payload));
     if (!taken.ok()) return taken;
@@ -82,13 +82,13 @@ absl::Status TakeAll(const std::vector<ReplicaRowsPart>& parts,
   return absl::OkStatus();
 }
 
-std::vector<ReplicaRowsPart> PackWhole(const ServerTables& tables) {
+std::vector<ReplicaRows> PackWhole(const ServerTables& tables) {
   WholeTables whole(tables, tables[0]->version(), /*earlier_steps=*/1);
-  std::vector<ReplicaRowsPart> all;
+  std::vector<ReplicaRows> all;
   while (true) {
-    std::vector<ReplicaRowsPart> parts = whole.Next().value();
+    std::vector<ReplicaRows> parts = whole.Next().value();
     if (parts.empty()) return all;
-    for (ReplicaRowsPart& part : parts) all.push_back(std::move(part));
+    for (ReplicaRows& part : parts) all.push_back(std::move(part));
   }
 }
 
@@ -143,7 +143,7 @@ TEST(ReplicaRowsTest, ManyRowsComeInSeveralMessagesAndChangeNothingBefore) {
   const std::vector<BucketRows> changes = Step(tables, 0, /*keys=*/200000);
   const auto parts = PackStepRows(1, tables, changes);
   ASSERT_GT(parts.size(), 4);
-  for (const ReplicaRowsPart& part : parts) {
+  for (const ReplicaRows& part : parts) {
     EXPECT_EQ(reader.tables()[0]->version(), 0);
     EXPECT_LE(part.payload.bytes, 1 << 20);
     ASSERT_TRUE(reader.Take(part.rows, ReceivedOf(part.payload)).ok());
@@ -166,7 +166,7 @@ TEST(ReplicaRowsTest, WholeTablesMakeACopyThatTakesFurtherSteps) {
 
 TEST(ReplicaRowsTest, EmptyTablesAreOneMessage) {
   const ServerTables tables = MakeTables();
-  const std::vector<ReplicaRowsPart> parts = PackWhole(tables);
+  const std::vector<ReplicaRows> parts = PackWhole(tables);
   ASSERT_EQ(parts.size(), 1);
   EXPECT_TRUE(parts[0].rows.last());
 }
@@ -179,7 +179,7 @@ struct Message {
 
 Message FirstMessage(const ServerTables& tables) {
   const auto parts = PackStepRows(1, tables, Step(tables, 0));
-  const ReplicaRowsPart& part = parts[1];  // Of table 1, with rows only.
+  const ReplicaRows& part = parts[1];  // Of table 1, with rows only.
   return {part.rows, std::string(static_cast<const char*>(part.payload.data),
                                  part.payload.bytes)};
 }

@@ -36,7 +36,7 @@ class Source {
   const ServerTables& tables() const { return tables_; }
   int64_t version() const { return tables_[0]->version(); }
   // Applies a step, and returns its messages.
-  std::vector<ReplicaRowsPart> Step() {
+  std::vector<ReplicaRows> Step() {
     std::vector<BucketRows> changes;
     for (const auto& table : tables_) {
       auto sum = std::make_shared<RowGradients>();
@@ -55,9 +55,9 @@ class Source {
   const ServerTables tables_;
 };
 
-absl::Status Take(const std::vector<ReplicaRowsPart>& parts, int shard,
+absl::Status Take(const std::vector<ReplicaRows>& parts, int shard,
                   TableReplicas* replicas) {
-  for (const ReplicaRowsPart& part : parts) {
+  for (const ReplicaRows& part : parts) {
     const absl::Status taken =
         replicas->Take(shard, part.rows,
                        ReceivedPayload(part.payload.data, part.payload.bytes,
@@ -107,7 +107,7 @@ TEST_F(TableReplicasTest, HasTheNewestVersionAndTheOneBefore) {
 TEST_F(TableReplicasTest, AStepThatHasNotWhollyArrivedDoesNotCount) {
   Source source(0);
   ASSERT_TRUE(Take(source.Step(), 0, &replicas_).ok());
-  std::vector<ReplicaRowsPart> parts = source.Step();
+  std::vector<ReplicaRows> parts = source.Step();
   ASSERT_EQ(parts.size(), 2u);
   parts.pop_back();
   ASSERT_TRUE(Take(parts, 0, &replicas_).ok());
@@ -147,7 +147,7 @@ TEST_F(TableReplicasTest, RefusesChangesOfTablesThatItDoesNotHave) {
 TEST_F(TableReplicasTest, TablesWithAMalformedStepAreDiscarded) {
   Source source(0);
   ASSERT_TRUE(Take(source.Step(), 0, &replicas_).ok());
-  std::vector<ReplicaRowsPart> parts = source.Step();
+  std::vector<ReplicaRows> parts = source.Step();
   parts[0].rows.set_rows(parts[0].rows.rows() + 1);
   EXPECT_TRUE(absl::IsInvalidArgument(Take(parts, 0, &replicas_)));
   EXPECT_EQ(replicas_.Versions(), Versions());

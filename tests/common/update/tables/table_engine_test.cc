@@ -16,7 +16,6 @@
 
 #include "absl/status/status.h"
 #include "common/sparse/key_hash.h"
-#include "common/sparse/row_version.h"
 #include "common/update/tables/row_source.h"
 #include "tests/support/executors.h"
 

@@ -1,4 +1,4 @@
-#include "common/sparse/row_version.h"
+#include "worker/sparse/row_version.h"
 
 #include <algorithm>
 

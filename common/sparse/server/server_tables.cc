@@ -1,4 +1,4 @@
-#include "common/sparse/server_tables.h"
+#include "common/sparse/server/server_tables.h"
 
 #include "common/base/status_macros.h"
 

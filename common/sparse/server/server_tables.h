@@ -1,6 +1,6 @@
 // The tables of a job on one server.
-#ifndef TRIBUTARY_COMMON_SPARSE_SERVER_TABLES_H_
-#define TRIBUTARY_COMMON_SPARSE_SERVER_TABLES_H_
+#ifndef TRIBUTARY_COMMON_SPARSE_SERVER_SERVER_TABLES_H_
+#define TRIBUTARY_COMMON_SPARSE_SERVER_SERVER_TABLES_H_
 
 #include <cstdint>
 #include <memory>
@@ -25,4 +25,4 @@ absl::StatusOr<ServerTables> MakeServerTables(const JobSpec& job, int shard,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_SPARSE_SERVER_TABLES_H_
+#endif  // TRIBUTARY_COMMON_SPARSE_SERVER_SERVER_TABLES_H_

@@ -1,15 +1,13 @@
 // The versions of rows that workers read.
-#ifndef TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
-#define TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
+#ifndef TRIBUTARY_WORKER_SPARSE_ROW_VERSION_H_
+#define TRIBUTARY_WORKER_SPARSE_ROW_VERSION_H_
 
 #include <cstdint>
 
+#include "common/sparse/sparse_table.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
-
-// Stands for the newest version.
-inline constexpr int64_t kNewestRows = -1;
 
 // Returns the version of rows that a worker reads to compute `step`:
 // kNewestRows in mode `asynchronous`, and otherwise step - fixed_lag, but at
@@ -18,4 +16,4 @@ int64_t RowVersionOf(const JobSpec& job, int64_t step);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_SPARSE_ROW_VERSION_H_
+#endif  // TRIBUTARY_WORKER_SPARSE_ROW_VERSION_H_
