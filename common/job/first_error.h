@@ -1,5 +1,4 @@
-// Improves the error messages of protobuf's text parser. Internal to
-// //common/job.
+// Improves the error messages of protobuf's parsers. Internal to //common/job.
 #ifndef TRIBUTARY_COMMON_JOB_FIRST_ERROR_H_
 #define TRIBUTARY_COMMON_JOB_FIRST_ERROR_H_
 
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
 
 namespace tributary {
 
@@ -41,6 +41,16 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
 // Returns a text that can follow an error in `text`: it names the format of job
 // files if `text` looks like JSON or YAML, and is empty otherwise.
 std::string FormatHint(absl::string_view text);
+
+// Returns "; did you mean PATH?" with the path of a field of a job that is
+// nearest to the path `typed`, whose first parts may be missing. Prefers fields
+// of the messages that `job` has. Returns an empty string if none is near.
+std::string DidYouMeanPath(const JobSpec& job, absl::string_view typed);
+
+// Returns the message of protobuf's JSON parser with the path of the field and
+// what is expected there. `job` is what the parser has understood. The parser
+// reports names only within its text; returns an unknown text unchanged.
+std::string ExplainJsonError(const JobSpec& job, const std::string& message);
 
 }  // namespace tributary
 

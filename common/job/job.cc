@@ -66,7 +66,16 @@ absl::StatusOr<JobSpec> ParseJsonJob(absl::string_view text,
   std::string message(parsed.message());
   message.resize(message.find_last_not_of(" \n.") + 1);
   std::replace(message.begin(), message.end(), '\n', ' ');
-  return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", message));
+  google::protobuf::util::JsonParseOptions tolerant;
+  tolerant.ignore_unknown_fields = true;
+  job.Clear();
+  if (!google::protobuf::util::JsonStringToMessage(std::string(text), &job,
+                                                   tolerant)
+           .ok()) {
+    job.Clear();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(file_name, ": ", ExplainJsonError(job, message)));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <utility>
 #include <vector>
@@ -22,92 +21,14 @@
 #include "common/job/first_error.h"
 #include "common/job/job.h"
 #include "common/text/counted.h"
-#include "common/text/nearest.h"
 
 namespace tributary {
 namespace {
 
-using ::google::protobuf::Descriptor;
 using ::google::protobuf::EnumDescriptor;
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
-using ::google::protobuf::OneofDescriptor;
 using ::google::protobuf::TextFormat;
-
-// Added to the distance of a path through a member of a oneof that the job does
-// not have, if the typed path omits parts.
-constexpr int kOtherMemberPenalty = 4;
-
-struct KnownPath {
-  std::string path;
-  int penalty;
-};
-
-// Appends the paths of all fields of `type`. `message` is the job's value of
-// that type, or null.
-void ListPaths(const Descriptor* type, const Message* message,
-               const std::string& prefix, int penalty,
-               std::vector<KnownPath>* paths) {
-  for (int i = 0; i < type->field_count(); ++i) {
-    const FieldDescriptor* field = type->field(i);
-    const std::string path = absl::StrCat(prefix, field->name());
-    const OneofDescriptor* oneof = field->real_containing_oneof();
-    const bool singular = message != nullptr && !field->is_repeated();
-    const bool present =
-        singular && message->GetReflection()->HasField(*message, field);
-    const bool replaced = !present && oneof != nullptr && message != nullptr &&
-                          message->GetReflection()->HasOneof(*message, oneof);
-    const int total = penalty + (replaced ? kOtherMemberPenalty : 0);
-    paths->push_back({path, total});
-    if (field->message_type() == nullptr) continue;
-    const Message* inner =
-        present && field->message_type() != nullptr
-            ? &message->GetReflection()->GetMessage(*message, field)
-            : nullptr;
-    ListPaths(field->message_type(), inner,
-              absl::StrCat(path, field->is_repeated() ? "[0]." : "."), total,
-              paths);
-  }
-}
-
-int CountParts(absl::string_view path) {
-  return 1 + static_cast<int>(std::count(path.begin(), path.end(), '.'));
-}
-
-// Returns the last `count` parts of a path.
-absl::string_view Tail(absl::string_view path, int count) {
-  size_t begin = path.size();
-  while (count-- > 0 && begin != 0) {
-    begin = path.rfind('.', begin - 1);
-    if (begin == absl::string_view::npos) return path;
-  }
-  return begin < path.size() ? path.substr(begin + 1) : path;
-}
-
-// Returns "; did you mean ...?" with the nearest path. Considers paths whose
-// first parts are missing.
-std::string NearestPath(const JobSpec& job, absl::string_view typed) {
-  std::vector<KnownPath> paths;
-  ListPaths(JobSpec::descriptor(), &job, "", 0, &paths);
-  const int parts = CountParts(typed);
-  const KnownPath* best = nullptr;
-  int best_score = 0;
-  if (typed.size() > 200) return "";
-  for (const KnownPath& known : paths) {
-    const int distance =
-        std::min(EditDistance(typed, known.path),
-                 1 + EditDistance(typed, Tail(known.path, parts)));
-    if (static_cast<size_t>(distance) * 2 > typed.size() + 1) continue;
-    const bool whole = CountParts(known.path) == parts;
-    const int score = distance + (whole ? 0 : known.penalty);
-    if (best == nullptr || score < best_score) {
-      best = &known;
-      best_score = score;
-    }
-  }
-  return best == nullptr ? ""
-                         : absl::StrCat("; did you mean ", best->path, "?");
-}
 
 // One part of a path: `name` or `name[index]`; index -1 if there is none.
 struct Part {
@@ -175,7 +96,7 @@ absl::StatusOr<Place> Find(JobSpec* job, const JobSpec& original,
   for (const absl::string_view text : absl::StrSplit(path, '.')) {
     if (place.field != nullptr) {
       if (place.field->message_type() == nullptr) {
-        return Error(path, "no such field", NearestPath(original, path));
+        return Error(path, "no such field", DidYouMeanPath(original, path));
       }
       TRIBUTARY_ASSIGN_OR_RETURN(place.message, Enter(place, path));
     }
@@ -186,7 +107,7 @@ absl::StatusOr<Place> Find(JobSpec* job, const JobSpec& original,
     place.field = place.message->GetDescriptor()->FindFieldByName(part.name);
     place.index = part.index;
     if (place.field == nullptr) {
-      return Error(path, "no such field", NearestPath(original, path));
+      return Error(path, "no such field", DidYouMeanPath(original, path));
     }
     if (part.index >= 0) {
       TRIBUTARY_RETURN_IF_ERROR(CheckIndex(place, path));

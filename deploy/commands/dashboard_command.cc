@@ -119,9 +119,11 @@ int RunDashboardCommand(const std::vector<std::string>& arguments,
       "dashboard", "[RUN...]",
       "Serves a page that shows runs in a browser while they train and "
       "afterwards: curves, where the time goes, processes, logs and job files. "
-      "RUN is the folder of a run, or a folder that contains runs. Reads only; "
+      "RUN is the folder of a run or of a search (see 'tributary tune'), or a "
+      "folder that contains such folders. Reads only; "
       "ends with Ctrl-C.",
       {{"dashboard runs", "Show all runs in the folder runs."},
+       {"dashboard runs/search", "Show a search, and the runs of its trials."},
        {"dashboard runs/a runs/b", "Compare two runs."},
        {"dashboard --coordinator node0:29400", "Show a job on a cluster."}});
   line.SetOperands(&flags.runs);

@@ -27,6 +27,7 @@
 #include "deploy/launch/train/local_data.h"
 #include "deploy/tools/tune/journal/journal_lock.h"
 #include "deploy/tools/tune/search/search_file.h"
+#include "deploy/tools/tune/study_folder.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_actions.h"
 #include "deploy/tools/tune/tune_display.h"
@@ -230,11 +231,11 @@ absl::StatusOr<std::string> ChooseFolder(const TuneFlags& flags) {
 
 // Checks that the folder contains the study, or nothing that would be lost.
 absl::Status CheckFolder(const TuneFlags& flags, const std::string& folder) {
-  const bool exists = TuneStudy::Exists(folder);
+  const bool exists = StudyFolder(folder).Exists();
   if (!flags.resume.empty()) {
     return exists ? absl::OkStatus() : TuneStudy::Open(folder).status();
   }
-  const std::vector<std::string> files = TuneStudy::FilesIn(folder);
+  const std::vector<std::string> files = StudyFolder(folder).Files();
   std::error_code error;
   for (const std::string& file : files) {
     if (std::filesystem::equivalent(file, flags.search, error) ||
@@ -327,7 +328,7 @@ struct Access {
 absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
                                   const std::string& folder) {
   TRIBUTARY_RETURN_IF_ERROR(CheckFolder(flags, folder));
-  if (PathExists(TunerLeases::FolderIn(folder))) {
+  if (PathExists(StudyFolder(folder).Tuners())) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder,
                      ": processes with --shared may work on this study; add "
@@ -354,7 +355,7 @@ absl::StatusOr<Access> EnterShared(TuneFlags* flags,
         "--overwrite would replace a study that others may work on; remove "
         "it, or --shared");
   }
-  if (!flags->resume.empty() && !TuneStudy::Exists(folder)) {
+  if (!flags->resume.empty() && !StudyFolder(folder).Exists()) {
     return TuneStudy::Open(folder).status();
   }
   std::error_code error;
@@ -364,16 +365,17 @@ absl::StatusOr<Access> EnterShared(TuneFlags* flags,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<JournalLock> lock,
       JournalLock::Acquire(absl::StrCat(folder, "/tuners.enter")));
-  if (!TuneStudy::Exists(folder) ||
-      !PathExists(TunerLeases::FolderIn(folder))) {
-    if (TuneStudy::Exists(folder)) flags->resume = folder;
+  if (!StudyFolder(folder).Exists() ||
+      !PathExists(StudyFolder(folder).Tuners())) {
+    if (StudyFolder(folder).Exists()) flags->resume = folder;
     // Refused while a process without --shared works on the study.
     TRIBUTARY_RETURN_IF_ERROR(EnterAlone(*flags, folder).status());
   }
   flags->resume = folder;
   Access access;
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      access.leases, TunerLeases::Join(folder, absl::Seconds(flags->lease)));
+  TRIBUTARY_ASSIGN_OR_RETURN(access.leases,
+                             TunerLeases::Join(StudyFolder(folder).Tuners(),
+                                               absl::Seconds(flags->lease)));
   return access;
 }
 

@@ -21,6 +21,7 @@ from .errors import UNKNOWN, Error
 
 if TYPE_CHECKING:
     from ._module import ModuleWorker
+    from ._rule_rates import RuleRates
 
 # The functions of the library that may wait until the rule has been applied.
 _WAITS = ('worker_next_step', 'step_next_micro_batch', 'step_next_piece',
@@ -91,6 +92,8 @@ class Rule:
         self._is_initial, self._proven = True, False
         self._capacity = 0
         self._views: dict[tuple, list[Optional[torch.Tensor]]] = {}
+        # The rates of a program that steps its schedulers itself, if it has a loop.
+        self.rates: Optional['RuleRates'] = None
         self._turn = Turn()
         self._session._library = self._turn.library(self._session._library)
         self._session._give_turn = self._turn.give
@@ -149,13 +152,20 @@ class Rule:
     def _load(self, address: int, size: int) -> None:
         self._capacity = size
         state = (ctypes.c_char * size).from_address(address) if size else b''
+        states: Sequence[Any] = ()
         if bytes(state[:len(_MAGIC)]).strip(b'\0'):
-            self._restore(_unpack(state))
+            states = _unpack(state)
+            self._restore(states)
         elif not self._is_initial:
             self._restore(copy.deepcopy(self._initial))
+        if self.rates is not None:
+            self.rates.load(states[len(self._parts):])
 
     def _packed(self) -> tuple[bytes, list[tuple[int, torch.Tensor]], int]:
-        head, tensors, size = _pack(self._states(), self._names)
+        states, names = self._states(), self._names
+        if self.rates is not None:
+            states, names = [*states, self.rates.save()], [*names, 'the schedulers']
+        head, tensors, size = _pack(states, names)
         if size > self._capacity:
             array = 4 * sum(tensor.numel() for tensor in self._worker._tensors)
             arrays = -(-size // array)
@@ -225,11 +235,13 @@ class Rule:
                     if gradient is not None:
                         tensor.data.copy_(weights)
                         tensor.grad = gradient.to(tensor.device)
-                for part in self._parts:
-                    if isinstance(part, Alternating):
-                        part.step(update.step)
-                    else:
-                        part.step()
+                with contextlib.nullcontext() if self.rates is None else \
+                        self.rates.of_step(update.step):
+                    for part in self._parts:
+                        if isinstance(part, Alternating):
+                            part.step(update.step)
+                        else:
+                            part.step()
             finally:
                 for tensor, gradient in zip(tensors, kept):
                     tensor.grad = gradient

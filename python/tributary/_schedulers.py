@@ -9,6 +9,7 @@ cases, a call does what PyTorch does.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from typing import Any, Iterator, Optional
@@ -29,6 +30,10 @@ class SchedulerSteps:
         self._each_step: weakref.WeakSet[Any] = weakref.WeakSet()
         self._contributions = 0
         self.next: Optional[int] = None  # The number of the job's next step.
+        # The highest `next` before the job has gone back to an earlier step; -1 if it has
+        # not. And the highest at which a scheduler was stepped.
+        self._repeated = -1
+        self._called_at: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._in_epoch = False  # Whether the next step is of the same epoch.
         self._inside = False  # A scheduler that steps others counts once.
         # How often the program steps a scheduler for each step of the job.
@@ -48,6 +53,35 @@ class SchedulerSteps:
         self._placed.add(scheduler)
         (self._each_step.add if each_step else self._each_step.discard)(scheduler)
         self._step(scheduler, calls - self._calls[scheduler])
+
+    def __bool__(self) -> bool:
+        """Whether the program has schedulers."""
+        return len(self._calls) > 0
+
+    def kinds(self) -> list[bool]:
+        """Returns which schedulers are stepped after each step, in the order of their
+        creation."""
+        return [scheduler in self._each_step for scheduler in self._calls]
+
+    def set_kinds(self, kinds: list[bool]) -> None:
+        """Adopts `kinds` of a worker that has seen more steps."""
+        for scheduler, each_step in zip(list(self._calls), kinds):
+            if each_step:
+                self._each_step.add(scheduler)
+
+    def advance(self, step: int) -> None:
+        """Steps those that are stepped after each step up to this step of the job."""
+        for scheduler in list(self._each_step):
+            self._step(scheduler, step * self.calls_per_step - self._calls[scheduler])
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Does not count the schedulers that a rule, or another scheduler, steps."""
+        before, self._inside = self._inside, True
+        try:
+            yield
+        finally:
+            self._inside = before
 
     def unknown(self, batch: MicroBatch) -> bool:
         """Returns whether the rate of the micro-batch's step is not known here: this
@@ -73,7 +107,10 @@ class SchedulerSteps:
     def after(self, batch: MicroBatch, following: Optional[MicroBatch]) -> None:
         """A micro-batch was contributed; `following` is the next one, if there is one."""
         self._contributions += 1
-        self.next = batch.step + 1 if following is None else following.step
+        before, self.next = self.next, \
+            batch.step + 1 if following is None else following.step
+        if before is not None and self.next < before:
+            self._repeated = max(self._repeated, before)
         self._in_epoch = following is not None and following.epoch == batch.epoch
 
     def call(self, scheduler: Any, step: Any) -> Any:
@@ -84,6 +121,10 @@ class SchedulerSteps:
         if self._contributions == 1 and self._in_epoch:
             self._each_step.add(scheduler)
         if scheduler not in self._each_step:
+            called_at, now = self._called_at.get(scheduler, -1), self.next or 0
+            if now <= min(called_at, self._repeated):
+                return None  # It was stepped for these steps before the job went back.
+            self._called_at[scheduler] = max(called_at, now)
             self._calls[scheduler] += 1
             return self._outer(step)
         for _ in range(self.next * self.calls_per_step - self._calls[scheduler]):
@@ -96,11 +137,8 @@ class SchedulerSteps:
             self._outer(functools.partial(_original(scheduler), scheduler))
 
     def _outer(self, step: Any) -> Any:
-        self._inside = True
-        try:
+        with self.inside():
             return step()
-        finally:
-            self._inside = False
 
 
 def _original(scheduler: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # Numbers of absl::StatusCode and gRPC, which the native library reports.
 OK = 0
 CANCELLED = 1
@@ -59,3 +61,7 @@ class JobFailed(Error):
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)
         self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Ray and pools of processes send exceptions to other processes.
+        return type(self), (str(self), self.exit_code)

@@ -261,6 +261,10 @@ class _Strategy:
         steps, (step, _) = self._steps(), _trainers.position(self._ours)
         steps.ready = step
         steps.completed = epoch_loop._batches_that_stepped = step - 1  # Before this one.
+        for progress in (fit_loop.epoch_progress.current, fit_loop.epoch_progress.total):
+            if progress.processed != epoch:  # The job has gone back to an earlier step.
+                progress.ready = progress.started = epoch + 1
+                progress.processed = progress.completed = epoch
         if _trainers.epoch_ends(self._ours, epoch):
             epoch_loop.batch_progress.is_last_batch = True
             fit_loop.max_batches = epoch_loop.batch_progress.current.ready

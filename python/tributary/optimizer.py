@@ -11,6 +11,7 @@ import torch
 
 from . import _schedulers
 from ._module import Buffers, ModuleWorker, NoDecay, ParameterGroups
+from ._rule_rates import RuleRates
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Session, connect
@@ -105,7 +106,10 @@ class Optimizer(torch.optim.Optimizer):
         self._scheduler_steps = _schedulers.SchedulerSteps()
         self._use(rule[0] if isinstance(rule, (tuple, list)) else rule)
         self._options = [_options_of(group) for group in self.param_groups]
-        self._rates = _StatedRates(self)
+        self._rates = _StatedRates(self) if self._rule is None else \
+            RuleRates(self, self._scheduler_steps)
+        if isinstance(self._rates, RuleRates):
+            self._worker._rule.rates = self._rates
         # What backward was called for, and the factor of each, if it is a product.
         self._losses: list[tuple[torch.Tensor, Any]] = []
         self._opt_called = True  # Schedulers count the steps of the job.

@@ -73,7 +73,7 @@ def objective(job: JobDescription, space: Space, *,
         try:
             with jobs.start(folder, values) as running:
                 for row in running.evaluations():
-                    value = row.get(reported)
+                    value = row.get(reported) if reported is not None else None
                     if value is None:
                         continue
                     trial.report(value, row['step'])

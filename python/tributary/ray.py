@@ -29,6 +29,8 @@ from .launch import JobDescription
 # checkpoint of the job.
 _STATE = 'tributary.json'
 _CHECKPOINT = 'checkpoint'
+# The end of the name of a copy with which a run begins.
+_BEGIN = '-begin'
 # Schedules of the learning rate that depend on the number of the job's steps.
 _DECAYS_TO_END = ('LINEAR', 'COSINE', 'POLYNOMIAL', 'ONE_CYCLE')
 
@@ -131,7 +133,8 @@ class _JobTrainable(tune.Trainable):
         if self._checkpoint is not None:
             # Population-based training has changed the configuration.
             arguments.append('--allow-job-changes')
-        cpus = int(self.trial_resources.required_resources.get('CPU', 0))
+        resources = self.trial_resources
+        cpus = int(resources.required_resources.get('CPU', 0)) if resources else 0
         if '--threads' not in self._job.arguments:
             arguments += ['--threads', str(max(1, cpus // self._job.workers))]
         with self._job.start(self._run, self._settings, arguments,
@@ -163,11 +166,16 @@ class _JobTrainable(tune.Trainable):
         self._begin(None, steps)
         if steps > 0:
             # Ray may remove its folder.
-            self._checkpoint = f'{self._run}-begin'
+            self._checkpoint = self._run + _BEGIN
             _copy(os.path.join(checkpoint_dir, _CHECKPOINT), self._checkpoint)
 
     def cleanup(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        # Metrics and logs stay in the folder of the trial.
+        for run in os.scandir(self._folder):
+            for name in ('checkpoints', 'final', 'best'):
+                shutil.rmtree(os.path.join(run.path, name), ignore_errors=True)
+            if run.name.endswith(_BEGIN):
+                shutil.rmtree(run.path, ignore_errors=True)
 
 
 def _copy(source: str, target: str) -> None:

@@ -73,11 +73,15 @@ class AccelerateTest(support.JobTest):
     def test_workers_run_the_optimizer_of_the_program(self):
         self.check_steps(PROGRAM)
         self.assertNotIn('in place of', self.log('run'))
-        digests = {self.digest('one', optimizer=PROGRAM),
-                   self.digest('two', workers=2, optimizer=PROGRAM),
-                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
-        self.assertEqual(len(digests), 1)
-        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
+        expected = self.digest('one', optimizer=PROGRAM)
+        self.assertEqual(self.digest('two', workers=2, optimizer=PROGRAM), expected)
+        # The job begins again, or continues in the first epoch.
+        for kill, more in ((6, ''), (3, 'checkpoint { every_steps: 1 }')):
+            folder = os.path.join(self.folder, f'folder{kill}')
+            os.mkdir(folder)
+            self.assertEqual(self.digest(f'lost{kill}', 2, more, optimizer=PROGRAM,
+                                         folder=folder, kill=kill), expected)
+            self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
 
     def test_states_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file

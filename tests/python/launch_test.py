@@ -20,7 +20,7 @@ class LaunchTest(support.JobTest):
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True,
                               env={**os.environ, **variables})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count('weights'), 1)  # Not in the workers.
+        self.assertEqual(done.stdout.count('digest'), 1)  # Not in the workers.
         return done.stdout.splitlines()[-1].split()[1:]
 
     def test_a_program_starts_its_job(self):
@@ -38,7 +38,7 @@ class LaunchTest(support.JobTest):
     def test_a_notebook_trains_in_its_process(self):
         digest, _ = self.run_program(sys.executable, LAUNCHED, 'out')
         cell = ('import sys; sys.path.insert(0, %r); import launched; import tributary; '
-                'print("weights", tributary.launch(launched.main, workers=2, output="n", '
+                'print("digest", tributary.launch(launched.main, workers=2, output="n", '
                 'job=dict(train_samples=64, batch=16, micro_batches=4, epochs=2, '
                 'config={"epochs": 2}, name="launched", '
                 'optimizer={"sgd": {"learning_rate": 0.1}}))["weights_sha256"], 8)'
@@ -48,15 +48,21 @@ class LaunchTest(support.JobTest):
     def test_a_mistake_in_the_job_is_one_error(self):
         right = dict(train_samples=8, batch=4, steps=1,
                      optimizer={'adamw': {'learning_rate': 0.1}})
-        for mistake, word in ((dict(optimizer={'sdg': {}}), 'sdg'),
-                              (dict(learning_rate=0.1), 'learning_rate'),
-                              (dict(batch=2.5), 'batch.global'),
-                              (dict(data='digits'), 'data')):
+        for mistake, words in (
+                (dict(optimizer={'sdg': {}}), ['optimizer.sdg', 'optimizer.sgd?']),
+                (dict(optimizer={'adamw': {'lr': 0.1}}),
+                 ['optimizer.adamw.lr', 'optimizer.adamw.learning_rate?']),
+                (dict(lr=0.1), ['optimizer.adamw.learning_rate?']),
+                (dict(learning_rate=0.1), ['optimizer.adamw.learning_rate?']),
+                (dict(optimizer='adamw'), ['{"adamw": ...}']),
+                (dict(batch_size=4), ['batch?']),
+                (dict(batch=2.5), ['batch.global', 'whole number']),
+                (dict(data='digits', train_samples=8), ['data', 'object'])):
             with self.subTest(mistake), self.assertRaises(tributary.JobFailed) as raised:
                 tributary.launch(lambda: None, job={**right, **mistake},
                                  output=os.path.join(self.folder, 'run'))
-            self.assertIn('job: ', str(raised.exception))
-            self.assertIn(word, str(raised.exception))
+            for word in ['job: ', *words]:
+                self.assertIn(word, str(raised.exception))
             self.assertEqual(raised.exception.exit_code, 2)
 
     def test_an_error_is_shown_once(self):

@@ -100,11 +100,27 @@ class LightningTest(support.JobTest):
     def test_workers_run_the_optimizer_of_the_program(self):
         self.check_steps(PROGRAM)
         self.assertNotIn('in place of', self.log('run'))
-        digests = {self.digest('one', optimizer=PROGRAM),
-                   self.digest('two', workers=2, optimizer=PROGRAM),
-                   self.digest('killed', workers=2, optimizer=PROGRAM, kill=6)}
-        self.assertEqual(len(digests), 1)
-        self.assertTrue(os.path.exists(os.path.join(self.folder, 'killed')))
+        expected = self.digest('one', optimizer=PROGRAM)
+        self.assertEqual(self.digest('two', workers=2, optimizer=PROGRAM), expected)
+        # The job begins again, or continues in the first epoch.
+        for kill, more in ((6, ''), (3, 'checkpoint { every_steps: 1 }')):
+            folder = os.path.join(self.folder, f'folder{kill}')
+            os.mkdir(folder)
+            self.assertEqual(self.digest(f'lost{kill}', 2, more, optimizer=PROGRAM,
+                                         folder=folder, kill=kill), expected)
+            self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
+
+    def test_a_job_that_begins_again_has_the_same_epochs(self):
+        for name, optimizer in (('program', PROGRAM), ('servers', SERVERS)):
+            expected = self.digest(name, 2, optimizer=optimizer, scheduler='epoch')
+            for kills_server in (False, True):
+                run = f'{name} {kills_server}'
+                folder = os.path.join(self.folder, 'folder ' + run)
+                os.mkdir(folder)
+                digest = self.digest(run, 2, optimizer=optimizer, scheduler='epoch', kill=6,
+                                     kills_server=kills_server, folder=folder)
+                self.assertEqual(digest, expected, run)
+                self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
 
     def test_schedulers_by_epoch_and_by_metric_agree(self):
         self.digest('epoch', workers=2, scheduler='epoch')

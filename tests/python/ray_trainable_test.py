@@ -134,7 +134,10 @@ class RayTest(support.JobTest):
                 ([RATE], {}, {RATE: -1.0}),
                 (['evaluation.every_steps'],
                  {'settings': {'evaluation.every_steps': 0}}, {RATE: 0.5}),
-                (['set steps in the job'], {'job': epochs}, {RATE: 0.5}))):
+                (['set steps in the job'], {'job': epochs}, {RATE: 0.5}),
+                # In an iteration, after the actor has begun.
+                (['JobFailed', 'KeyError'],
+                 {'settings': {'model.external.config': '{}'}}, {RATE: 0.5}))):
             results = tune.Tuner(
                 self.trainable(**keywords), param_space=space,
                 run_config=tune.RunConfig(storage_path=self.folder, name=str(name),

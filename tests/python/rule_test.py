@@ -110,9 +110,26 @@ class RuleTest(support.JobTest):
                 self.assertEqual(tensor.numpy().tobytes(), expected[name].tobytes(), name)
 
     def test_a_loop_with_an_optimizer_applies_the_rule(self):
-        first = self.run_rule('first', 'adamw', worker=LOOP)
-        self.check_equal(self.run_rule('second', 'adamw', worker=LOOP), first)
-        self.assertLess(first['final_loss'], 10)
+        for rule in ('adamw', 'schedule'):
+            expected = self.run_rule(f'session {rule}', rule)
+            for workers in (1, 4):  # With 4, each has one micro-batch of a step.
+                self.check_equal(self.run_rule(f'{workers} {rule}', rule, workers,
+                                               worker=LOOP), expected)
+
+    def test_a_loop_that_steps_a_scheduler_has_the_same_bits_when_a_process_is_killed(self):
+        stepped = {'STEPPED': '1'}
+        whole = self.run_rule('whole', 'adamw', 2, stepped, LOOP)
+        constant = self.run_rule('constant', 'adamw', worker=LOOP)
+        self.assertNotEqual(whole['weights_sha256'], constant['weights_sha256'])
+        for every_steps in (4, 100):  # From a checkpoint, and from the beginning.
+            for kill in ('worker', 'server'):
+                run = f'{kill} {every_steps}'
+                killed = self.run_rule(
+                    run, 'adamw', 2, {**stepped, 'KILL': kill,
+                                      'MARKER': os.path.join(self.folder, 'marker ' + run)},
+                    LOOP, **{'checkpoint.every_steps': every_steps})
+                self.assertGreater(killed['attempt'], whole['attempt'])
+                self.check_equal(killed, whole)
 
     def test_clipped_gradients_reach_the_rule(self):
         for steps in (1, STEPS):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import unittest
 
 import numpy as np
@@ -47,6 +48,8 @@ class RunsTest(support.JobTest):
                             settings={'epochs': -1})
         self.assertIn('epochs', str(raised.exception))
         self.assertEqual(raised.exception.exit_code, 2)
+        copy = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((str(copy), copy.exit_code), (str(raised.exception), 2))
 
     def test_what_is_not_there_is_named(self):
         with self.assertRaisesRegex(tributary.Error, 'metrics.jsonl does not exist'):

@@ -1,9 +1,7 @@
 #include "worker/sparse/key_numbers.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "common/sparse/key_hash.h"
+#include "common/sparse/key_order.h"
 
 namespace tributary {
 
@@ -32,15 +30,12 @@ int32_t KeyNumbers::Of(uint64_t key) {
 }
 
 std::vector<int32_t> KeyNumbers::Sort() {
-  std::vector<std::pair<uint64_t, int32_t>> sorted(keys_.size());
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    sorted[i] = {keys_[i], static_cast<int32_t>(i)};
-  }
-  std::sort(sorted.begin(), sorted.end());
+  KeyOrder order;
+  const std::vector<KeyOrder::PlacedKey>& sorted = order.Sort(keys_);
   std::vector<int32_t> place(keys_.size());
   for (size_t i = 0; i < sorted.size(); ++i) {
-    keys_[i] = sorted[i].first;
-    place[sorted[i].second] = static_cast<int32_t>(i);
+    keys_[i] = sorted[i].key;
+    place[sorted[i].place] = static_cast<int32_t>(i);
   }
   for (int32_t& slot : slots_) {
     if (slot >= 0) slot = place[slot];

@@ -97,6 +97,11 @@ std::string FormatRunReport(const Json& json, const std::string& directory) {
   }
   AppendLine("model", absl::StrCat(directory, "/final/model.safetensors"),
              &report);
+  const auto digest = json.find("weights_sha256");
+  if (digest != json.end() && digest->is_string()) {
+    AppendLine("weights", absl::StrCat("sha256 ", digest->get<std::string>()),
+               &report);
+  }
   return report;
 }
 

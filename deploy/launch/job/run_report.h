@@ -9,9 +9,10 @@
 
 namespace tributary {
 
-// Formats summary.json for the user: final loss, evaluation, time, and the path
-// of the model. Omits lines for missing values. `summary` is the object in the
-// file, and `directory` is the folder of the run.
+// Formats summary.json for the user: final loss, evaluation, time, the path of
+// the model, and the digest of its weights. Omits lines for missing values.
+// `summary` is the object in the file, and `directory` is the folder of the
+// run.
 std::string FormatRunReport(const nlohmann::ordered_json& summary,
                             const std::string& directory);
 

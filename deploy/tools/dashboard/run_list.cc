@@ -6,14 +6,10 @@
 namespace tributary {
 
 absl::Status RunList::AddPath(const std::string& path) {
-  const UntrustedFolder folder(path);
-  if (StudyView::IsStudy(folder)) {
-    studies_.push_back(std::make_unique<StudyView>(folder, /*named=*/true));
-    folders_.AddIn(folder.Subfolder("trials"));
-  } else {
+  if (!StudyView::IsStudy(UntrustedFolder(path))) {
     TRIBUTARY_RETURN_IF_ERROR(folders_.Add(path));
-    study_parents_.push_back(path);
   }
+  study_paths_.push_back(path);
   Refresh();
   return absl::OkStatus();
 }
@@ -25,21 +21,24 @@ void RunList::AddCoordinator(const std::string& address) {
 }
 
 void RunList::Refresh() {
+  const auto add = [this](const UntrustedFolder& folder, bool named) {
+    if (known_studies_.count(folder.path()) > 0 ||
+        !StudyView::IsStudy(folder)) {
+      return;
+    }
+    known_studies_.insert(folder.path());
+    studies_.push_back(std::make_unique<StudyView>(folder, named));
+    if (named) folders_.AddIn(folder.Subfolder("trials"));
+  };
+  for (const std::string& path : study_paths_) {
+    const UntrustedFolder folder(path);
+    add(folder, /*named=*/true);
+    for (const std::string& name : folder.Folders()) {
+      add(folder.Subfolder(name), /*named=*/false);
+    }
+  }
   for (UntrustedFolder& folder : folders_.TakeNew()) {
     runs_.push_back(std::make_unique<RunView>(std::move(folder), rules_));
-  }
-  for (const std::string& path : study_parents_) {
-    const UntrustedFolder parent(path);
-    for (const std::string& name : parent.Folders()) {
-      UntrustedFolder folder = parent.Subfolder(name);
-      if (known_studies_.count(folder.path()) > 0 ||
-          !StudyView::IsStudy(folder)) {
-        continue;
-      }
-      known_studies_.insert(folder.path());
-      studies_.push_back(
-          std::make_unique<StudyView>(std::move(folder), /*named=*/false));
-    }
   }
 }
 

@@ -59,8 +59,8 @@ class RunList {
   const std::shared_ptr<RunAddressRules> rules_;
   RunFolders folders_;
   std::vector<std::unique_ptr<RunView>> runs_;
-  // Folders that may contain studies, and the paths of those that are known.
-  std::vector<std::string> study_parents_;
+  // Folders that may be or contain studies, and the paths of known studies.
+  std::vector<std::string> study_paths_;
   std::set<std::string> known_studies_;
   std::vector<std::unique_ptr<StudyView>> studies_;
   // The runs that requests have used, the last one first.

@@ -201,8 +201,10 @@ Json OptunaProposer::DescribeTrial(int64_t number,
         *trial.point[i];
   }
   for (const auto& [name, value] : record.system_attributes.items()) {
-    // Those of results may not be known yet.
-    if (name.rfind(kConstraintPrefix, 0) != 0) json["attributes"][name] = value;
+    // Those of results may not be known yet, and who trains a trial depends on
+    // the time.
+    if (name.rfind(kConstraintPrefix, 0) == 0 || name == kClaim) continue;
+    json["attributes"][name] = value;
   }
   if (known.results == 0 || trial.point.empty()) return json;
   const TrialResult& result = trial.results[known.results - 1];

@@ -83,16 +83,19 @@ absl::Status StudyWriter::Report(int64_t number, const TrialResult& result,
   const int bracket = study_.study().trials()[number].bracket;
   const std::vector<int64_t>& rungs = plan.brackets[bracket].rungs;
   const int rung = study_.study().NextRung(number);
+  const bool at_end = rung + 1 == static_cast<int>(rungs.size());
   std::vector<std::string> lines = ConstraintLines(trial, result);
+  if (at_end) {
+    lines.push_back(UserAttributeLine(
+        journal_.worker(), trial.id,
+        {{kWeightsDigest, StringMember(summary, "weights_sha256")}}));
+  }
   // Optuna's studies with several objectives have none.
   if (result.values.size() == 1) {
     lines.push_back(IntermediateValueLine(journal_.worker(), trial.id,
                                           rungs[rung], result.values[0]));
   }
-  if (rung + 1 == static_cast<int>(rungs.size())) {
-    lines.push_back(UserAttributeLine(
-        journal_.worker(), trial.id,
-        {{kWeightsDigest, StringMember(summary, "weights_sha256")}}));
+  if (at_end) {
     // Members of a population are continued as other trials.
     lines.push_back(StateLine(journal_.worker(), trial.id,
                               plan.IsWhole(bracket, rung)
@@ -132,7 +135,7 @@ absl::Status StudyWriter::Claim(const Segment& segment, const std::string& id) {
 absl::Status StudyWriter::BeginFinal() {
   return SetStudyAttribute(
       kFinalTrials,
-      {{"trials", study_.study().BestTrials(study_.final_stage()->best())}});
+      {{"trials", BestTrials(study_.study(), study_.final_stage()->best())}});
 }
 
 absl::Status StudyWriter::ReportFinal(const Segment& run,

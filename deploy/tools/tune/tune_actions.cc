@@ -66,7 +66,7 @@ absl::Status Enqueue(const std::vector<std::string>& operands) {
       return absl::FailedPreconditionError(absl::StrCat(
           operands[0], ": the study has all trials of its budget"));
     }
-    if (!study->study().TakesQueued()) {
+    if (!TakesQueued(study->study())) {
       return absl::FailedPreconditionError(
           absl::StrCat(operands[0],
                        ": the first generation of the population is complete; "
@@ -155,7 +155,7 @@ int RunTuneBest(const std::vector<std::string>& arguments,
     return ReportError(absl::FailedPreconditionError(absl::StrCat(
         "--export-job: the values of trial ", trial,
         " changed while it was trained, so no job has its result; its run is ",
-        (*study)->TrialFolder(trial))));
+        (*study)->folder().Trial(trial))));
   }
   const absl::StatusOr<JobSpec> job = (*study)->JobOfTrial(trial);
   if (!job.ok()) return ReportError(job.status());

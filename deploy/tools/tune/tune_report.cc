@@ -11,6 +11,7 @@
 #include "common/text/counted.h"
 #include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/search/population.h"
+#include "deploy/tools/tune/study_runs.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -81,8 +82,8 @@ Json FinalJson(const TuneStudy& study) {
       const absl::optional<TrialResult>& result = candidate.results[seed];
       seeds.push_back(
           {{"objectives", result.has_value() ? Json(result->values) : Json()},
-           {"weights_sha256", study.FinalWeights(candidate.trial, seed)},
-           {"failure", study.FinalFailure(candidate.trial, seed)}});
+           {"weights_sha256", WeightsOfFinalRun(study, candidate.trial, seed)},
+           {"failure", FailureOfFinalRun(study, candidate.trial, seed)}});
     }
     candidates.push_back({{"trial", candidate.trial},
                           {"seeds", seeds},
@@ -202,7 +203,7 @@ std::string FormatStudy(const TuneStudy& study, int64_t rows) {
   if (plan.scheduler == StudyPlan::Scheduler::kNone) return text;
   if (plan.scheduler == StudyPlan::Scheduler::kPopulation) {
     absl::StrAppend(
-        &text, "population: ", study.study().members(), " of ",
+        &text, "population: ", study.study().members().size(), " of ",
         *plan.most_trials, " trials, ",
         Counted(static_cast<int64_t>(plan.brackets.size()), "generation"),
         " of ", plan.population, "\n");
@@ -246,7 +247,7 @@ std::string FormatBest(const TuneStudy& study) {
     }
     absl::StrAppend(&text, ValuesOf(study, number));
     if (trial.foreign) continue;
-    absl::StrAppend(&text, "run          ", study.TrialFolder(number), "\n");
+    absl::StrAppend(&text, "run          ", study.folder().Trial(number), "\n");
     const std::string weights = WeightsOf(study, number);
     if (!weights.empty()) {
       absl::StrAppend(&text, "weights      ", weights, "\n");

@@ -7,12 +7,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
@@ -20,8 +16,10 @@
 #include "common/text/counted.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
 #include "deploy/tools/tune/journal/study_attributes.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/search/study_plan.h"
+#include "deploy/tools/tune/study_runs.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "nlohmann/json.hpp"
 
@@ -32,31 +30,23 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 
-std::string SearchPath(const std::string& folder) {
-  return absl::StrCat(folder, "/search.textproto");
-}
-std::string JobPath(const std::string& folder) {
-  return absl::StrCat(folder, "/job.textproto.in");
-}
-std::string JournalPath(const std::string& folder) {
-  return absl::StrCat(folder, "/study.journal");
-}
-std::string TrialsPath(const std::string& folder) {
-  return absl::StrCat(folder, "/trials");
+// Returns the trial that this one continues; -1 if there is none.
+int64_t ParentOf(const JournalTrial& trial) {
+  const auto attribute = trial.system_attributes.find(kParent);
+  const bool known = attribute != trial.system_attributes.end() &&
+                     attribute->is_number_integer();
+  return known ? attribute->get<int64_t>() : -1;
 }
 
-std::string FinalRunsPath(const std::string& folder) {
-  return absl::StrCat(folder, "/final-runs");
-}
-
-std::vector<double> NumbersIn(const Json& object, const char* name) {
-  std::vector<double> numbers;
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_array()) return numbers;
-  for (const Json& number : *found) {
-    if (number.is_number()) numbers.push_back(number.get<double>());
-  }
-  return numbers;
+// Returns true if the next trial of the study may have this parent: a member of
+// a population has one in the generation before its own.
+bool MayHaveParent(const Study& study, int64_t parent) {
+  const int64_t population = study.plan().population;
+  const int64_t members = static_cast<int64_t>(study.members().size());
+  if (population == 0 || members < population) return parent < 0;
+  const std::vector<int64_t> before =
+      GenerationOf(study, members / population - 1);
+  return std::count(before.begin(), before.end(), parent) > 0;
 }
 
 // Returns true if Optuna's distribution has values of the same kind as the
@@ -71,42 +61,25 @@ bool IsOfKind(const SearchParameterSpec& parameter,
 
 }  // namespace
 
-bool TuneStudy::Exists(const std::string& folder) {
-  return PathExists(SearchPath(folder)) && PathExists(JournalPath(folder));
-}
-
-std::vector<std::string> TuneStudy::FilesIn(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const std::string& path :
-       {SearchPath(folder), JobPath(folder), JournalPath(folder),
-        JournalPath(folder) + ".lock", TrialsPath(folder),
-        FinalRunsPath(folder)}) {
-    std::error_code ignored;
-    const auto status = std::filesystem::symlink_status(path, ignored);
-    if (std::filesystem::exists(status)) found.push_back(path);
-  }
-  return found;
-}
-
 absl::Status TuneStudy::Create(const std::string& folder,
                                const SearchSpec& search,
                                const std::string& job_text,
                                const std::string& import) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
+  const StudyFolder files(folder);
   std::error_code ignored;
-  for (const std::string& path : FilesIn(folder)) {
+  for (const std::string& path : files.Files()) {
     std::filesystem::remove_all(path, ignored);
   }
   if (!job_text.empty()) {
-    TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(JobPath(folder), {job_text}));
+    TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(files.Job(), {job_text}));
   }
   if (!import.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string lines,
                                ReadFile(import, INT64_MAX));
-    TRIBUTARY_RETURN_IF_ERROR(
-        WriteFileAtomically(JournalPath(folder), {lines}));
+    TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(files.Journal(), {lines}));
   }
-  StudyJournal journal(JournalPath(folder), search.name(), nullptr);
+  StudyJournal journal(files.Journal(), search.name(), nullptr);
   TRIBUTARY_RETURN_IF_ERROR(journal.Read());
   std::vector<bool> maximize;
   std::vector<int> directions;
@@ -132,26 +105,27 @@ absl::Status TuneStudy::Create(const std::string& folder,
         {CreateStudyLine(journal.worker(), kept.name(), maximize)}));
   }
   // The last file: it makes the study exist.
-  return WriteFileAtomically(SearchPath(folder), {PrintSearch(kept)});
+  return WriteFileAtomically(files.Search(), {PrintSearch(kept)});
 }
 
 absl::StatusOr<std::unique_ptr<TuneStudy>> TuneStudy::Open(
     const std::string& folder) {
-  if (!Exists(folder)) {
+  const StudyFolder files(folder);
+  if (!files.Exists()) {
     return absl::NotFoundError(absl::StrCat(
         folder,
         " is not the folder of a study, which `tributary tune` prints"));
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(SearchSpec search, LoadSearch(SearchPath(folder)));
+  TRIBUTARY_ASSIGN_OR_RETURN(SearchSpec search, LoadSearch(files.Search()));
   std::unique_ptr<TuneStudy> study(new TuneStudy(folder, std::move(search)));
   TRIBUTARY_RETURN_IF_ERROR(study->Load());
   return study;
 }
 
 absl::Status TuneStudy::Load() {
-  if (PathExists(JobPath(folder_))) {
+  if (PathExists(folder_.Job())) {
     TRIBUTARY_ASSIGN_OR_RETURN(job_text_,
-                               ReadFile(JobPath(folder_), kMaxFileBytes));
+                               ReadFile(folder_.Job(), kMaxFileBytes));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(job_, JobToSearch(job_text_, search_));
   TRIBUTARY_ASSIGN_OR_RETURN(PointSampler sampler,
@@ -169,13 +143,9 @@ absl::Status TuneStudy::Load() {
     final_.emplace(search_.final(), study_->plan().maximize[0], job_.steps());
   }
   journal_ = std::make_unique<StudyJournal>(
-      JournalPath(folder_), search_.name(),
+      folder_.Journal(), search_.name(),
       [this](const JournalEvent& event) { return Apply(event); });
   return journal_->Read();
-}
-
-std::string TuneStudy::TrialFolder(int64_t trial) const {
-  return absl::StrFormat("%s/%05d", TrialsPath(folder_), trial);
 }
 
 absl::StatusOr<JobSpec> TuneStudy::JobOfTrial(int64_t trial) const {
@@ -186,33 +156,6 @@ absl::StatusOr<JobSpec> TuneStudy::JobOfTrial(int64_t trial) const {
   return absl::InvalidArgumentError(
       absl::StrCat("the values change the number of steps from ", job_.steps(),
                    " to ", job.steps()));
-}
-
-std::string TuneStudy::FolderOf(const Segment& segment) const {
-  if (!segment.is_final()) return TrialFolder(segment.trial);
-  return absl::StrFormat("%s/%05d-seed-%d", FinalRunsPath(folder_),
-                         segment.trial, segment.final_seed);
-}
-
-std::string TuneStudy::OwnerOf(const Segment& segment) const {
-  if (segment.is_final()) {
-    return StringMember(
-        journal_->replay().user_attributes().value(
-            FinalRunName(segment.trial, segment.final_seed), Json::object()),
-        kTuner);
-  }
-  const Json claim =
-      records()[segment.trial].system_attributes.value(kClaim, Json::object());
-  const bool of_rung =
-      claim.is_object() && claim.value("rung", Json()) == segment.rung;
-  return of_rung ? StringMember(claim, kTuner) : "";
-}
-
-absl::StatusOr<JobSpec> TuneStudy::JobOfSegment(const Segment& segment) const {
-  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, JobOfTrial(segment.trial));
-  if (!segment.is_final()) return SegmentJob(std::move(job), segment.steps);
-  job.set_seed(job.seed() + static_cast<uint64_t>(segment.final_seed));
-  return job;
 }
 
 std::vector<Segment> TuneStudy::Startable() const {
@@ -226,32 +169,6 @@ std::vector<int64_t> TuneStudy::Best() const {
     if (!ranking.empty()) return {ranking.front().trial};
   }
   return study_->Best();
-}
-
-std::string TuneStudy::FinalWeights(int64_t trial, int64_t seed) const {
-  if (seed == 0 && !study_->trials()[trial].foreign) {
-    return StringMember(records()[trial].user_attributes, kWeightsDigest);
-  }
-  return StringMember(journal_->replay().user_attributes().value(
-                          FinalRunName(trial, seed), Json::object()),
-                      kWeightsDigest);
-}
-
-std::string TuneStudy::FinalFailure(int64_t trial, int64_t seed) const {
-  return StringMember(journal_->replay().user_attributes().value(
-                          FinalRunName(trial, seed), Json::object()),
-                      kFailure);
-}
-
-absl::optional<absl::Time> TuneStudy::began() const {
-  for (const JournalTrial& trial : records()) {
-    absl::Time time;
-    std::string error;
-    if (absl::ParseTime(absl::RFC3339_full, trial.began, &time, &error)) {
-      return time;
-    }
-  }
-  return absl::nullopt;
 }
 
 bool TuneStudy::IsQueued(int64_t trial) const {
@@ -310,7 +227,15 @@ TrialResult TuneStudy::ResultOf(const JournalTrial& trial,
 
 absl::Status TuneStudy::Apply(const JournalEvent& event) {
   if (event.kind == JournalEvent::Kind::kStudyAttribute) {
-    return ApplyStudyAttribute(event.attribute);
+    if (event.attribute == kClosedAt) study_->Close();
+    if (!final_.has_value() ||
+        !absl::StartsWith(event.attribute, kFinalTrials)) {
+      return absl::OkStatus();
+    }
+    return ApplyFinalAttribute(
+        event.attribute,
+        journal_->replay().user_attributes().at(event.attribute), *study_,
+        &*final_);
   }
   const JournalTrial& trial = records()[event.trial];
   switch (event.kind) {
@@ -335,54 +260,10 @@ absl::Status TuneStudy::Apply(const JournalEvent& event) {
   return absl::OkStatus();
 }
 
-absl::Status TuneStudy::ApplyStudyAttribute(const std::string& name) {
-  if (name == kClosedAt) study_->Close();
-  if (!final_.has_value() || !absl::StartsWith(name, kFinalTrials)) {
-    return absl::OkStatus();
-  }
-  const Json& value = journal_->replay().user_attributes().at(name);
-  const absl::Status damaged = absl::DataLossError(
-      absl::StrCat(JournalPath(folder_), ": the attribute ", name,
-                   " does not belong to the search in ", SearchPath(folder_)));
-  if (name == kFinalTrials) {
-    std::vector<int64_t> trials;
-    std::vector<absl::optional<TrialResult>> results;
-    for (const double number : NumbersIn(value, "trials")) {
-      const int64_t trial = static_cast<int64_t>(number);
-      if (trial < 0 || trial >= study_->size() ||
-          study_->trials()[trial].results.empty()) {
-        return damaged;
-      }
-      trials.push_back(trial);
-      const StudyTrial& known = study_->trials()[trial];
-      results.emplace_back();
-      if (!known.foreign) results.back() = known.results.back();
-    }
-    final_->Begin(trials, results);
-    return absl::OkStatus();
-  }
-  const std::vector<std::string> parts =
-      absl::StrSplit(name.substr(sizeof(kFinalPrefix) - 1), ':');
-  int64_t trial, seed;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &trial) ||
-      !absl::SimpleAtoi(parts[1], &seed) || !value.is_object()) {
-    return damaged;
-  }
-  TrialResult result;
-  result.values = NumbersIn(value, "values");
-  result.violations = NumbersIn(value, "violations");
-  if (value.contains(kFailure)) {
-    final_->Report(trial, seed, absl::nullopt);
-  } else if (!result.values.empty()) {
-    final_->Report(trial, seed, std::move(result));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status TuneStudy::ApplyCreated(int64_t number,
                                      const JournalTrial& trial) {
   const bool ours = trial.system_attributes.contains(kProposedBy);
-  if (study_->TakesQueued() && trial.state == JournalState::kWaiting) {
+  if (TakesQueued(*study_) && trial.state == JournalState::kWaiting) {
     absl::optional<SearchPoint> point = QueuedPoint(number, trial);
     if (point.has_value()) {
       study_->Propose(*std::move(point), /*sampled=*/false);
@@ -390,38 +271,19 @@ absl::Status TuneStudy::ApplyCreated(int64_t number,
     }
   }
   if (ours && trial.state == JournalState::kRunning) {
-    return ApplyProposed(number, trial);
+    absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
+    const int64_t parent = ParentOf(trial);
+    if (study_->closed() || !point.has_value() ||
+        !MayHaveParent(*study_, parent)) {
+      return absl::DataLossError(
+          absl::StrCat(folder_.Journal(), ": trial ", number,
+                       " does not belong to the search in ", folder_.Search()));
+    }
+    study_->Propose(*std::move(point), /*sampled=*/true, parent);
+    return absl::OkStatus();
   }
   study_->AddForeign();
   return trial.finished() ? ApplyState(number, trial) : absl::OkStatus();
-}
-
-absl::Status TuneStudy::ApplyProposed(int64_t number,
-                                      const JournalTrial& trial) {
-  absl::optional<SearchPoint> point = PointOf(trial, /*partial=*/false);
-  int64_t parent = -1;
-  const auto attribute = trial.system_attributes.find(kParent);
-  if (attribute != trial.system_attributes.end() &&
-      attribute->is_number_integer()) {
-    parent = attribute->get<int64_t>();
-  }
-  // A member of a population has a parent in the generation before its own.
-  const int64_t population = study_->plan().population;
-  const bool has_parents = population > 0 && study_->members() >= population;
-  bool fits =
-      !study_->closed() && point.has_value() && has_parents == (parent >= 0);
-  if (fits && has_parents) {
-    const std::vector<int64_t> before =
-        study_->Generation(study_->members() / population - 1);
-    fits = std::count(before.begin(), before.end(), parent) > 0;
-  }
-  if (!fits) {
-    return absl::DataLossError(absl::StrCat(
-        JournalPath(folder_), ": trial ", number,
-        " does not belong to the search in ", SearchPath(folder_)));
-  }
-  study_->Propose(*std::move(point), /*sampled=*/true, parent);
-  return absl::OkStatus();
 }
 
 absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
@@ -448,7 +310,7 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
   }
   if (!study_->plan().IsWhole(known.bracket, rung)) {
     return absl::DataLossError(
-        absl::StrCat(JournalPath(folder_), ": trial ", number,
+        absl::StrCat(folder_.Journal(), ": trial ", number,
                      " is complete, but has not reached the last rung"));
   }
   study_->Report(number, ResultOf(trial, trial.values));
@@ -457,11 +319,6 @@ absl::Status TuneStudy::ApplyState(int64_t number, const JournalTrial& trial) {
 
 SearchPoint TuneStudy::NextPoint() const {
   return sampler_->Propose(study_->sampled());
-}
-
-Descendant TuneStudy::NextMember() const {
-  if (study_->members() < study_->plan().population) return {-1, NextPoint()};
-  return Population(search_, &space_).Next(*study_);
 }
 
 }  // namespace tributary

@@ -8,26 +8,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "deploy/tools/tune/journal/study_journal.h"
 #include "deploy/tools/tune/search/final_stage.h"
 #include "deploy/tools/tune/search/point_sampler.h"
-#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_space.h"
 #include "deploy/tools/tune/search/study.h"
+#include "deploy/tools/tune/study_folder.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/job.pb.h"
 #include "proto/search.pb.h"
 
 namespace tributary {
 
-// A study in a folder:
-//   search.textproto   the search
-//   job.textproto.in   the job file; absent for the built-in job
-//   study.journal      all trials, results and decisions: a journal of Optuna
-//   trials/00000/...   the run of each trial
-//   final-runs/...     the runs of the final evaluation
+// A study in a folder (see StudyFolder).
 //
 // All changes are written to the journal first, and applied by reading it, so
 // that a study which is opened again has the same state. Not thread-safe.
@@ -46,11 +40,6 @@ class TuneStudy {
   // DataLoss if its files do not fit together. Changes nothing.
   static absl::StatusOr<std::unique_ptr<TuneStudy>> Open(
       const std::string& folder);
-  // Returns true if `folder` contains a study.
-  static bool Exists(const std::string& folder);
-  // Returns the files that Create would replace, by their paths.
-  static std::vector<std::string> FilesIn(const std::string& folder);
-
   const SearchSpec& search() const { return search_; }
   const SearchSpace& space() const { return space_; }
   const Study& study() const { return *study_; }
@@ -74,22 +63,9 @@ class TuneStudy {
     return journal_->replay().trials();
   }
   const std::string& name() const { return journal_->replay().name(); }
-  // The folders of a trial's run, and of the run to which a segment belongs.
-  std::string TrialFolder(int64_t trial) const;
-  std::string FolderOf(const Segment& segment) const;
-  // Returns the id of the tuner that has claimed the segment in a shared study;
-  // empty if none has, or if it has released the segment.
-  std::string OwnerOf(const Segment& segment) const;
+  const StudyFolder& folder() const { return folder_; }
   // Returns the job of a trial, as a whole.
   absl::StatusOr<JobSpec> JobOfTrial(int64_t trial) const;
-  // Returns the job that trains a segment.
-  absl::StatusOr<JobSpec> JobOfSegment(const Segment& segment) const;
-  // Returns the digest of the weights of a run of the final evaluation, or the
-  // reason why it has failed; empty if there is none.
-  std::string FinalWeights(int64_t trial, int64_t seed) const;
-  std::string FinalFailure(int64_t trial, int64_t seed) const;
-  // Returns when the first trial began; nullopt if none has.
-  absl::optional<absl::Time> began() const;
   // True if the trial is in the queue of `tributary tune enqueue`, or of
   // Optuna's enqueue_trial, and was not begun.
   bool IsQueued(int64_t trial) const;
@@ -98,9 +74,6 @@ class TuneStudy {
   absl::Status Read() { return journal_->Read(); }
   // Chooses the next point, for the built-in samplers.
   SearchPoint NextPoint() const;
-  // Chooses the next member of a population. The first generation has no
-  // parents.
-  Descendant NextMember() const;
   // The journal, to which StudyWriter appends. Its events change study().
   StudyJournal* journal() const { return journal_.get(); }
 
@@ -112,10 +85,7 @@ class TuneStudy {
 
   absl::Status Load();
   absl::Status Apply(const JournalEvent& event);
-  absl::Status ApplyStudyAttribute(const std::string& name);
   absl::Status ApplyCreated(int64_t number, const JournalTrial& trial);
-  // Applies a trial that this program has proposed.
-  absl::Status ApplyProposed(int64_t number, const JournalTrial& trial);
   absl::Status ApplyState(int64_t number, const JournalTrial& trial);
   // Returns the point of a trial of the journal; nullopt if its parameters are
   // not those of the search. With `partial`, values may be absent.
@@ -128,7 +98,7 @@ class TuneStudy {
   TrialResult ResultOf(const JournalTrial& trial,
                        std::vector<double> values) const;
 
-  const std::string folder_;
+  const StudyFolder folder_;
   const SearchSpec search_;
   const SearchSpace space_;
   std::string job_text_;

@@ -20,6 +20,9 @@
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/job/progress_display.h"
 #include "deploy/tools/tune/journal/study_attributes.h"
+#include "deploy/tools/tune/search/final_stage.h"
+#include "deploy/tools/tune/search/population.h"
+#include "deploy/tools/tune/study_runs.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "nlohmann/json.hpp"
@@ -149,7 +152,7 @@ bool Tuner::IsRunning(const Segment& segment) const {
 absl::Status Tuner::CheckTime() {
   const BudgetSpec& budget = study_.search().budget();
   if (!budget.has_seconds() || study_.study().closed()) return absl::OkStatus();
-  const absl::optional<absl::Time> began = study_.began();
+  const absl::optional<absl::Time> began = BeginOfStudy(study_);
   if (!began.has_value() ||
       absl::Now() - *began < absl::Seconds(budget.seconds())) {
     return absl::OkStatus();
@@ -167,7 +170,7 @@ absl::optional<Segment> Tuner::NextSegment(
       continue;
     }
     if (options_.leases == nullptr) return segment;
-    const std::string owner = study_.OwnerOf(segment);
+    const std::string owner = OwnerOf(study_, segment);
     if (owner.empty() || IsOwn(segment) ||
         !options_.leases->IsAlive(owner, MonotonicNow())) {
       return segment;
@@ -178,7 +181,7 @@ absl::optional<Segment> Tuner::NextSegment(
 
 bool Tuner::IsOwn(const Segment& segment) const {
   return options_.leases == nullptr ||
-         study_.OwnerOf(segment) == options_.leases->id();
+         OwnerOf(study_, segment) == options_.leases->id();
 }
 
 void Tuner::DropLostSegments() {
@@ -224,11 +227,12 @@ absl::Status Tuner::FillSlots() {
 }
 
 absl::Status Tuner::ProposeNext() {
-  if (study_.study().plan().population > 0) {
-    const Descendant next = study_.NextMember();
-    nlohmann::ordered_json attributes = nlohmann::ordered_json::object();
-    if (next.parent >= 0) attributes[kParent] = next.parent;
-    return writer_.Propose(next.point, attributes);
+  const int64_t population = study_.study().plan().population;
+  if (population > 0 &&
+      static_cast<int64_t>(study_.study().members().size()) >= population) {
+    const Descendant next =
+        Population(study_.search(), &study_.space()).Next(study_.study());
+    return writer_.Propose(next.point, {{kParent, next.parent}});
   }
   if (!study_.search().sampler().has_optuna()) {
     return writer_.Propose(study_.NextPoint(),
@@ -246,7 +250,7 @@ absl::Status Tuner::ProposeNext() {
 absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
                                             int slot) const {
   JobLaunch launch;
-  TRIBUTARY_ASSIGN_OR_RETURN(launch.job, study_.JobOfSegment(segment));
+  TRIBUTARY_ASSIGN_OR_RETURN(launch.job, JobOfSegment(study_, segment));
   const int64_t workers = std::min(options_.workers, MostComputing(launch.job));
   launch.workers = {workers, workers};
   launch.servers = options_.servers;
@@ -260,11 +264,11 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
           : DefaultWorkerThreads(launch.job, workers * options_.parallel,
                                  device));
   launch.server_threads = ServerThreads(options_.servers * options_.parallel);
-  launch.output = study_.FolderOf(segment);
+  launch.output = study_.folder().RunOf(segment);
   const int64_t parent = study_.study().trials()[segment.trial].parent;
   if (parent >= 0) {
     TRIBUTARY_ASSIGN_OR_RETURN(launch.resume,
-                               CheckpointOf(study_.TrialFolder(parent),
+                               CheckpointOf(study_.folder().Trial(parent),
                                             BeginOf(study_.study(), segment)));
     launch.allow_job_changes = true;
   }
@@ -344,7 +348,7 @@ absl::Status Tuner::RecordResult(const Segment& segment,
   display_.Message(absl::StrCat(NameOf(segment), ": step ", segment.steps,
                                 " | ", ResultText(study_, result), " | ",
                                 PointText(study_, segment.trial)));
-  if (segment.is_final()) RemoveModelsOf(study_.FolderOf(segment));
+  if (segment.is_final()) RemoveModelsOf(study_.folder().RunOf(segment));
   RemoveModels();
   return absl::OkStatus();
 }
@@ -360,7 +364,7 @@ absl::Status Tuner::RecordFailure(const Segment& segment,
     return segment.is_final() ? writer_.FailFinal(segment, reason)
                               : writer_.Fail(segment.trial, reason);
   }));
-  if (segment.is_final()) RemoveModelsOf(study_.FolderOf(segment));
+  if (segment.is_final()) RemoveModelsOf(study_.folder().RunOf(segment));
   return absl::OkStatus();
 }
 
@@ -376,19 +380,19 @@ void Tuner::RemoveModels() {
   const FinalStage* const final_stage = study_.final_stage();
   if (final_stage != nullptr && !final_stage->Done()) {
     // One of them will be the winner.
-    kept = study_.study().BestTrials(final_stage->best());
+    kept = BestTrials(study_.study(), final_stage->best());
   }
   for (int64_t t = 0; t < study_.study().size(); ++t) {
     const StudyTrial::State state = study_.study().trials()[t].state;
     const bool ended = state == StudyTrial::State::kComplete ||
                        state == StudyTrial::State::kFailed ||
                        (state == StudyTrial::State::kPaused &&
-                        !study_.study().MayBeContinued(t));
+                        !MayBeContinued(study_.study(), t));
     if (!ended || std::find(kept.begin(), kept.end(), t) != kept.end() ||
         !without_models_.insert(t).second) {
       continue;
     }
-    RemoveModelsOf(study_.TrialFolder(t));
+    RemoveModelsOf(study_.folder().Trial(t));
   }
 }
 

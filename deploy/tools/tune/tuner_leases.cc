@@ -20,6 +20,7 @@ namespace tributary {
 namespace {
 
 constexpr int kRenewalsInALease = 6;
+constexpr int kReadsInALease = 12;
 constexpr int64_t kMostLeaseBytes = 4096;
 
 std::string MachineName() {
@@ -35,8 +36,7 @@ TunerLeases::TunerLeases(std::string folder, std::string id,
     : folder_(std::move(folder)), id_(std::move(id)), lease_(lease) {}
 
 absl::StatusOr<std::unique_ptr<TunerLeases>> TunerLeases::Join(
-    const std::string& study_folder, absl::Duration lease) {
-  const std::string folder = FolderIn(study_folder);
+    const std::string& folder, absl::Duration lease) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return FileError(error.value(), "cannot create folder", folder);
@@ -55,10 +55,6 @@ TunerLeases::~TunerLeases() {
   }
   if (renewing_.joinable()) renewing_.join();
   unlink(PathOf(id_).c_str());
-}
-
-std::string TunerLeases::FolderIn(const std::string& study_folder) {
-  return absl::StrCat(study_folder, "/tuners");
 }
 
 std::string TunerLeases::PathOf(const std::string& id) const {
@@ -93,13 +89,18 @@ void TunerLeases::KeepRenewing() {
 
 bool TunerLeases::IsAlive(const std::string& id, absl::Time now) {
   if (id == id_) return true;
-  const absl::StatusOr<std::string> contents =
-      ReadFile(PathOf(id), kMostLeaseBytes);
-  const auto [seen, is_new] = seen_.insert({id, {contents.value_or(""), now}});
-  if (!is_new && contents.ok() && *contents != seen->second.contents) {
-    seen->second = {*contents, now};
+  Seen& seen =
+      seen_.insert({id, {"", now, absl::InfinitePast()}}).first->second;
+  if (now - seen.read_at >= lease_ / kReadsInALease) {
+    seen.read_at = now;
+    const absl::StatusOr<std::string> contents =
+        ReadFile(PathOf(id), kMostLeaseBytes);
+    if (contents.ok() && *contents != seen.contents) {
+      seen.contents = *contents;
+      seen.changed_at = now;
+    }
   }
-  return now - seen->second.changed_at < lease_;
+  return now - seen.changed_at < lease_;
 }
 
 }  // namespace tributary

@@ -25,28 +25,27 @@ namespace tributary {
 // A thread of its own changes the file. Other methods are not thread-safe.
 class TunerLeases {
  public:
-  // Creates the folder and this tuner's file. Returns the system's error.
+  // Creates the folder of the leases (see StudyFolder::Tuners) and this tuner's
+  // file. Returns the system's error.
   static absl::StatusOr<std::unique_ptr<TunerLeases>> Join(
-      const std::string& study_folder, absl::Duration lease);
+      const std::string& folder, absl::Duration lease);
   // Removes this tuner's file.
   ~TunerLeases();
   TunerLeases(const TunerLeases&) = delete;
   TunerLeases& operator=(const TunerLeases&) = delete;
 
-  // Returns the folder of the leases. It exists if the study is shared.
-  static std::string FolderIn(const std::string& study_folder);
-
   // Names this tuner. Unique.
   const std::string& id() const { return id_; }
   // Returns true unless the file of this tuner has been the same, or missing,
-  // in all calls for the same tuner during a lease. `now` is the time of a
-  // monotonic clock.
+  // in all calls for the same tuner during a lease. Reads the file a few times
+  // in each lease. `now` is the time of a monotonic clock.
   bool IsAlive(const std::string& id, absl::Time now);
 
  private:
   struct Seen {
     std::string contents;
     absl::Time changed_at;
+    absl::Time read_at;
   };
 
   TunerLeases(std::string folder, std::string id, absl::Duration lease);

@@ -101,6 +101,8 @@ TEST(SetFieldTest, NamesWhatIsWrongAndChangesNothing) {
       {"optimizer.learning_rate=1",
        "did you mean optimizer.adamw.learning_rate?"},
       {"learning_rate=1", "did you mean optimizer.adamw.learning_rate?"},
+      {"lr=1", "did you mean optimizer.adamw.learning_rate?"},
+      {"optimizer.adamw.lr=1", "did you mean optimizer.adamw.learning_rate?"},
       {"hiden=1", "did you mean model.mlp.hidden?"},
       {"optimizer.sdg.learning_rate=1", "optimizer.sgd.learning_rate?"},
       {"model.mlp.hiden[0]=5", "did you mean model.mlp.hidden"},

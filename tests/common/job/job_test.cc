@@ -48,6 +48,41 @@ TEST(ParseJobTest, ReadsJson) {
   EXPECT_EQ(job->schedule().decay(), ScheduleSpec::COSINE);
 }
 
+TEST(ParseJobTest, SaysWhatIsMeantInJson) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"stepz": 1})", "j: stepz: no such field; did you mean steps?"},
+      {R"({"lr": 1})", "lr: no such field; did you mean optimizer.sgd.l"},
+      {R"({"lr": 1, "optimizer": {"adamw": {}}})",
+       "did you mean optimizer.adamw.learning_rate?"},
+      {R"({"learning_rate": 1, "optimizer": {"lion": {}}})",
+       "did you mean optimizer.lion.learning_rate?"},
+      {R"({"optimizer": {"adamw": {"lr": 1}}})",
+       "j: optimizer.adamw.lr: no such field; did you mean "
+       "optimizer.adamw.learning_rate?"},
+      {R"({"optimizer": {"learning_rate": 1, "adamw": {}}})",
+       "did you mean optimizer.adamw.learning_rate?"},
+      {R"({"batch_size": 1})", "did you mean batch?"},
+      {R"({"max_epochs": 1})", "did you mean epochs?"},
+      {R"({"train_samples": 1})", "did you mean data.external.train_samples?"},
+      {R"({"optimizer": "AdamW"})",
+       R"(j: optimizer: "AdamW" is not an object; write {"adamw": ...})"},
+      {R"({"optimizer": {"adamw": 0.1}})",
+       R"(adamw: 0.1 is not an object; write {"learning_rate": ...})"},
+      {R"({"steps": 2.5})", "j: steps: 2.5 is not a whole number"},
+      {R"({"model": {"mlp": {"hidden": [1, "x"]}}})",
+       R"(j: model.mlp.hidden[1]: "x" is not a whole number)"},
+      {R"({"evaluation": {"disabled": 3}})", "3 is not true or false"},
+      {R"({"name": 3})", "j: name: 3 is not a text"},
+      {R"({"schedule": {"decay": "COSIN"}})", "one of CONSTANT, LINEAR"},
+      {R"({"steps": 1)", "j: "}};
+  for (const auto& [text, expected] : cases) {
+    const auto job = ParseJob(text, "j");
+    EXPECT_THAT(
+        job, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(expected)))
+        << text;
+  }
+}
+
 TEST(ParseJobTest, AcceptsAByteOrderMarkAndWindowsLines) {
   const auto job = ParseJob("\xEF\xBB\xBFsteps: 3\r\nseed: 4\r\n", "j");
   ASSERT_TRUE(job.ok()) << job.status();

@@ -30,4 +30,4 @@ if __name__ == '__main__':
         name, job[name] = json.loads(sys.argv[2])
     summary = tributary.launch(
         main, workers=2, output=sys.argv[1] if len(sys.argv) > 1 else None, job=job)
-    print('weights', summary['weights_sha256'], summary['steps'])
+    print('digest', summary['weights_sha256'], summary['steps'])

@@ -68,8 +68,18 @@ class Regression(pl.LightningModule):
         return optimizer
 
 
+def server():
+    launcher = os.getppid()
+    with open(f'/proc/{launcher}/task/{launcher}/children', encoding='utf-8') as file:
+        for child in file.read().split():
+            with open(f'/proc/{child}/cmdline', encoding='utf-8') as command:
+                if '\0server\0' in command.read():
+                    return int(child)
+    raise RuntimeError('there is no server')
+
+
 class Record(pl.Callback):
-    """Writes what a callback sees, and kills the worker once."""
+    """Writes what a callback sees, and kills the worker, or the server, once."""
 
     def __init__(self, config, session):
         self.config, self.session = config, session
@@ -83,7 +93,8 @@ class Record(pl.Callback):
             marker = os.path.join(self.config['folder'], 'killed')
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()
-                os.kill(os.getpid(), signal.Signals[self.config.get('signal', 'SIGKILL')])
+                os.kill(server() if self.config.get('kills_server') else os.getpid(),
+                        signal.Signals[self.config.get('signal', 'SIGKILL')])
         if os.environ.get('STOP_AFTER') == str(trainer.global_step):
             raise RuntimeError('stops')
 

@@ -61,7 +61,7 @@ void MaybeLocalSteps(Random* random, JobSpec* job) {
 
 // Three of ten other jobs are an all-reduce between replicas. Uses a separate
 // generator for the same reason.
-void MaybeAllReduce(Random* random, JobSpec* job) {
+void MaybeReduceAmongReplicas(Random* random, JobSpec* job) {
   const bool shard_optimizer = random->Chance(0.5);
   if (!random->Chance(0.3) ||
       job->exchange().parameter_server().consistency().has_local_steps()) {
@@ -106,7 +106,7 @@ void MakePipelineJob(uint64_t seed, Random* random, JobSpec* job) {
   Random local_steps(Mix(seed, kLocalStepsGenerator));
   MaybeLocalSteps(&local_steps, job);
   Random all_reduce(Mix(seed, kAllReduceGenerator));
-  MaybeAllReduce(&all_reduce, job);
+  MaybeReduceAmongReplicas(&all_reduce, job);
 }
 
 void MakePipelineCluster(Random* random, Scenario* scenario) {

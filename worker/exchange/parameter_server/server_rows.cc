@@ -77,8 +77,11 @@ class ServerRows::Requested final {
            ++row) {
         ++count;
       }
-      TRIBUTARY_RETURN_IF_ERROR(
-          received.Read(count, dim, values_.get() + begin));
+      const absl::Status read =
+          received.Read(count, dim, values_.get() + begin);
+      if (!read.ok()) {
+        return absl::Status(read.code(), absl::StrCat("sent ", read.message()));
+      }
     }
     part.arrived += rows.rows();
     if (part.arrived < wanted) return absl::OkStatus();

@@ -6,6 +6,8 @@ import {formatNumber, formatTick, logTicksOf, ticksOf} from '/numbers.js';
 
 // The distance, in pixels, up to which the mouse finds a trial.
 const REACH = 14;
+// The number of trials whose lines are drawn with their whole opacity.
+const CLEAR_TRIALS = 60;
 // The width that an axis of parallel coordinates needs for its labels.
 const AXIS_WIDTH = 96;
 
@@ -37,12 +39,12 @@ export function axisOfValues(title, values) {
   return axisOf({title, low, high, log: low > 0 && high > 50 * low});
 }
 
-// Shortens a text to a width.
+// Shortens a text to a width. Names differ at their ends.
 function fitting(c, text, width) {
   if (c.measureText(text).width <= width) return text;
   let length = text.length;
-  while (length > 1 && c.measureText(`${text.slice(0, length)}…`).width > width) --length;
-  return `${text.slice(0, length)}…`;
+  while (length > 1 && c.measureText(`…${text.slice(-length)}`).width > width) --length;
+  return `…${text.slice(-length)}`;
 }
 
 class TrialPlot {
@@ -86,12 +88,14 @@ class TrialPlot {
     if (width === 0 || this.axes.length === 0) return;
     const c = prepare(this.canvas, width, height);
     const kindOf = (t) => (t.number === this.marked ? 'marked' : t.kind);
+    // Many lines would hide each other.
+    const share = Math.min(1, CLEAR_TRIALS / this.trials.length);
     this.paintBelow(c, width, height);
     for (const t of [...this.trials].sort((a, b) => RANKS.indexOf(kindOf(a)) - RANKS.indexOf(kindOf(b)))) {
       const [name, thickness, opacity] = KINDS[kindOf(t)];
       c.strokeStyle = c.fillStyle = color(name);
       c.lineWidth = thickness;
-      c.globalAlpha = opacity;
+      c.globalAlpha = opacity < 1 ? Math.max(opacity * share, 0.05) : 1;
       this.paintTrial(c, t, width, height);
     }
     c.globalAlpha = 1;

@@ -55,6 +55,13 @@ Json MembersOf(const Json& line, const char* name) {
   return found != line.end() && found->is_object() ? *found : Json::object();
 }
 
+// Appends an event for each attribute of the study.
+void ListAttributes(const Json& attributes, std::vector<JournalEvent>* events) {
+  for (const auto& [name, value] : attributes.items()) {
+    events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
+  }
+}
+
 void Merge(const Json& line, const char* name, Json* attributes) {
   attributes->update(MembersOf(line, name));
 }
@@ -91,9 +98,7 @@ absl::Status JournalReplay::Apply(absl::string_view text,
     case JournalOperation::kSetStudyUserAttribute:
       if (!of_study) break;
       Merge(line, "user_attr", &user_attributes_);
-      for (const auto& [name, value] : MembersOf(line, "user_attr").items()) {
-        events->push_back({JournalEvent::Kind::kStudyAttribute, -1, 0, name});
-      }
+      ListAttributes(MembersOf(line, "user_attr"), events);
       break;
     case JournalOperation::kSetStudySystemAttribute:
     case JournalOperation::kDiscardTrials:

@@ -37,6 +37,23 @@ void Summarize(FinalCandidate* candidate) {
 
 }  // namespace
 
+std::vector<int64_t> BestTrials(const Study& study, int64_t count) {
+  const std::vector<StudyTrial>& trials = study.trials();
+  std::vector<int64_t> best;
+  for (int64_t t = 0; t < study.size(); ++t) {
+    if (trials[t].state == StudyTrial::State::kComplete &&
+        !trials[t].point.empty()) {
+      best.push_back(t);
+    }
+  }
+  std::stable_sort(best.begin(), best.end(), [&](int64_t a, int64_t b) {
+    return IsBetter(trials[a].results.back(), trials[b].results.back(),
+                    study.plan().maximize);
+  });
+  if (static_cast<int64_t>(best.size()) > count) best.resize(count);
+  return best;
+}
+
 void FinalStage::Begin(
     const std::vector<int64_t>& trials,
     const std::vector<absl::optional<TrialResult>>& results) {

@@ -25,6 +25,10 @@ struct FinalCandidate {
   double deviation = 0;
 };
 
+// Returns the best `count` complete trials of a study with one objective, or as
+// many as there are, the best first.
+std::vector<int64_t> BestTrials(const Study& study, int64_t count);
+
 // The final evaluation of a search with one objective: each of the best trials
 // is trained with several seeds, and the best mean wins. A trial for which a
 // seed has failed ranks behind those with fewer failures. Which trials take

@@ -35,6 +35,29 @@ double DistanceOf(const SearchParameterSpec& parameter) {
 
 }  // namespace
 
+std::vector<int64_t> GenerationOf(const Study& study, int64_t generation) {
+  const int64_t size = study.plan().population;
+  const auto first = study.members().begin() + generation * size;
+  return std::vector<int64_t>(first, first + size);
+}
+
+bool TakesQueued(const Study& study) {
+  const int64_t members = static_cast<int64_t>(study.members().size());
+  return !study.closed() &&
+         (study.plan().population == 0 || members < study.plan().population);
+}
+
+bool MayBeContinued(const Study& study, int64_t trial) {
+  if (study.plan().population == 0) return !study.Done();
+  // Until the next generation has ended.
+  const int64_t next = study.trials()[trial].bracket + 1;
+  const int64_t members = static_cast<int64_t>(study.members().size());
+  if (members < (next + 1) * study.plan().population) return !study.Done();
+  const std::vector<int64_t> generation = GenerationOf(study, next);
+  return std::any_of(generation.begin(), generation.end(),
+                     [&](int64_t t) { return study.NextRung(t) >= 0; });
+}
+
 std::vector<LineagePart> LineageOf(const Study& study, int64_t trial) {
   std::vector<LineagePart> lineage;
   for (; trial >= 0; trial = study.trials()[trial].parent) {
@@ -61,9 +84,10 @@ Population::Population(const SearchSpec& search, const SearchSpace* space)
 
 Descendant Population::Next(const Study& study) const {
   const int64_t size = study.plan().population;
-  const int64_t generation = study.members() / size;
-  const int64_t member = study.members() % size;
-  const std::vector<int64_t> before = study.Generation(generation - 1);
+  const int64_t generation =
+      static_cast<int64_t>(study.members().size()) / size;
+  const int64_t member = static_cast<int64_t>(study.members().size()) % size;
+  const std::vector<int64_t> before = GenerationOf(study, generation - 1);
   // The best first, those that have failed last; equal ones by member.
   std::vector<int64_t> order(size);
   for (int64_t m = 0; m < size; ++m) order[m] = m;

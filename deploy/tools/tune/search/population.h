@@ -25,6 +25,17 @@ struct LineagePart {
   SearchPoint point;
 };
 
+// Returns the trials of a generation, by member. All must have been proposed.
+std::vector<int64_t> GenerationOf(const Study& study, int64_t generation);
+
+// Returns true if the study may take a trial of a user: a population takes only
+// those of its first generation.
+bool TakesQueued(const Study& study);
+
+// Returns true if a segment may later begin with the checkpoint of the trial,
+// which must be paused.
+bool MayBeContinued(const Study& study, int64_t trial);
+
 // Returns how the values of a trial have come about, in the order of steps: one
 // part, unless the trial belongs to a population.
 std::vector<LineagePart> LineageOf(const Study& study, int64_t trial);

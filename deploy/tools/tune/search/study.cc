@@ -16,8 +16,9 @@ Study::Study(StudyPlan plan) : plan_(std::move(plan)) {
 
 bool Study::MayPropose() const {
   if (closed_) return false;
-  if (IsPopulation()) {
-    return members() % plan_.population != 0 || IsBetweenGenerations();
+  // The members of a generation are chosen when the one before it has ended.
+  if (plan_.population > 0) {
+    return members_.size() % plan_.population != 0 || startable_.empty();
   }
   if (!plan_.informed) return true;
   return awaited_.empty() || awaited_.begin()->first > size();
@@ -66,8 +67,10 @@ void Study::Propose(SearchPoint point, bool sampled, int64_t parent) {
   StudyTrial trial;
   trial.point = std::move(point);
   trial.parent = parent;
-  trial.bracket = plan_.BracketOf(IsPopulation() ? members() : number);
-  if (IsPopulation()) members_.push_back(number);
+  const bool is_member = plan_.population > 0;
+  trial.bracket = plan_.BracketOf(
+      is_member ? static_cast<int64_t>(members_.size()) : number);
+  if (is_member) members_.push_back(number);
   trials_.push_back(std::move(trial));
   if (sampled) ++sampled_;
   if (!ladders_.empty()) ladders_[trials_[number].bracket].Enter(number);
@@ -190,34 +193,19 @@ int64_t Study::StepsBound() const {
   return steps + plan_.brackets[0].rungs.back();
 }
 
-std::vector<int64_t> Study::Generation(int64_t generation) const {
-  const auto first = members_.begin() + generation * plan_.population;
-  return std::vector<int64_t>(first, first + plan_.population);
-}
-
-bool Study::MayBeContinued(int64_t number) const {
-  if (trials_[number].state != StudyTrial::State::kPaused) return false;
-  if (!IsPopulation()) return !Done();
-  // Until the next generation has ended.
-  const int64_t next = (trials_[number].bracket + 2) * plan_.population;
-  return members() < next || (members() == next && !startable_.empty());
-}
-
 void Study::CheckLimits() {
   if (closed_) return;
-  if (IsPopulation() && members() > 0 && IsBetweenGenerations()) {
-    const std::vector<int64_t> newest =
-        Generation(members() / plan_.population - 1);
+  const int64_t members = static_cast<int64_t>(members_.size());
+  if (members > 0 && members % plan_.population == 0 && startable_.empty() &&
+      std::all_of(members_.end() - plan_.population, members_.end(),
+                  [this](int64_t t) { return trials_[t].results.empty(); })) {
     // Nothing is left that could be continued.
-    if (std::all_of(newest.begin(), newest.end(),
-                    [this](int64_t t) { return trials_[t].results.empty(); })) {
-      Close();
-      return;
-    }
+    Close();
+    return;
   }
   const bool trials_used =
       plan_.most_trials.has_value() &&
-      (IsPopulation() ? members() : size()) >= *plan_.most_trials;
+      (plan_.population > 0 ? members : size()) >= *plan_.most_trials;
   const bool points_used =
       plan_.most_points.has_value() && sampled_ >= *plan_.most_points;
   const bool steps_used = plan_.most_steps.has_value() && MayPropose() &&
@@ -237,7 +225,10 @@ void Study::Close() {
 std::vector<int64_t> Study::Best() const {
   std::vector<int64_t> best;
   for (int64_t t = 0; t < size(); ++t) {
-    if (!IsComplete(trials_[t])) continue;
+    if (trials_[t].state != StudyTrial::State::kComplete ||
+        trials_[t].point.empty()) {
+      continue;
+    }
     const TrialResult& result = trials_[t].results.back();
     const bool beaten =
         std::any_of(best.begin(), best.end(), [&](int64_t other) {
@@ -256,19 +247,6 @@ std::vector<int64_t> Study::Best() const {
                best.end());
     best.push_back(t);
   }
-  return best;
-}
-
-std::vector<int64_t> Study::BestTrials(int64_t count) const {
-  std::vector<int64_t> best;
-  for (int64_t t = 0; t < size(); ++t) {
-    if (IsComplete(trials_[t])) best.push_back(t);
-  }
-  std::stable_sort(best.begin(), best.end(), [this](int64_t a, int64_t b) {
-    return IsBetter(trials_[a].results.back(), trials_[b].results.back(),
-                    plan_.maximize);
-  });
-  if (static_cast<int64_t>(best.size()) > count) best.resize(count);
   return best;
 }
 

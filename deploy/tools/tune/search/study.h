@@ -87,11 +87,6 @@ class Study {
   // if a user has chosen the point. `parent` is as in StudyTrial. The study
   // must not be closed.
   void Propose(SearchPoint point, bool sampled = true, int64_t parent = -1);
-  // True if Propose may add a trial of a user: a population takes only those of
-  // its first generation.
-  bool TakesQueued() const {
-    return !closed_ && (!IsPopulation() || members() < plan_.population);
-  }
   // Adds trial number size(), which another program has proposed and runs.
   void AddForeign();
   // Records that a trial of another program has ended with this result; nullopt
@@ -114,13 +109,10 @@ class Study {
   // Proposes no more trials.
   void Close();
 
-  // Population-based training: the number of trials that belong to the
-  // population, and those of a generation, by member. Other programs may have
-  // added trials in between.
-  int64_t members() const { return static_cast<int64_t>(members_.size()); }
-  std::vector<int64_t> Generation(int64_t generation) const;
-  // True if a segment may later begin with the checkpoint of this paused trial.
-  bool MayBeContinued(int64_t trial) const;
+  // Population-based training: the trials that belong to the population, by
+  // generation and then by member. Other programs may have added trials in
+  // between.
+  const std::vector<int64_t>& members() const { return members_; }
 
   // True if no more trial can be proposed.
   bool closed() const { return closed_; }
@@ -132,25 +124,10 @@ class Study {
   // are none, that violate them least: with one objective, the first of the
   // best ones; with several, the Pareto front in the order of trials.
   std::vector<int64_t> Best() const;
-  // With one objective: returns the best `count` complete trials, or as many as
-  // there are, the best first.
-  std::vector<int64_t> BestTrials(int64_t count) const;
 
  private:
   const std::vector<int64_t>& RungsOf(const StudyTrial& trial) const {
     return plan_.brackets[trial.bracket].rungs;
-  }
-  bool IsPopulation() const {
-    return plan_.scheduler == StudyPlan::Scheduler::kPopulation;
-  }
-  // True if the trial can be one of the best.
-  bool IsComplete(const StudyTrial& trial) const {
-    return trial.state == StudyTrial::State::kComplete && !trial.point.empty();
-  }
-  // True if all members of the newest generation have been proposed and have
-  // ended.
-  bool IsBetweenGenerations() const {
-    return members() % plan_.population == 0 && startable_.empty();
   }
   // Makes a segment of the trial to `rung` startable, whose result may be known
   // from trial `known_from` on.

@@ -15,13 +15,14 @@ TEST(RunReportTest, SaysWhatTheSummaryKnows) {
       ParseOrderedJson(R"({"steps": 600, "final_loss": 1.25, "seconds": 61.2,
           "samples_per_second": 12345, "unit": "tokens",
           "evaluation": {"step": 600, "loss": 1.5, "accuracy": 0.5,
-                         "auc": 0.75}})"),
+                         "auc": 0.75}, "weights_sha256": "7ade"})"),
       "runs/x");
   EXPECT_EQ(report,
             "final loss   1.2500\n"
             "evaluation   loss 1.5000, accuracy 50.00 %, AUC 0.7500\n"
             "time         1:01 for 600 steps, 12.3k tokens/s\n"
-            "model        runs/x/final/model.safetensors\n");
+            "model        runs/x/final/model.safetensors\n"
+            "weights      sha256 7ade\n");
 }
 
 TEST(RunReportTest, ShowsPerplexity) {

@@ -173,9 +173,15 @@ class SearchPageTest(PageCase):
     def test_several_objectives_and_searches(self):
         tune, folder = self.tune('sizes', SEVERAL, trials=8, steps=30)
         self.assertEqual(tune.wait(timeout=120), 0)
-        other, _ = self.tune('other', HALVING, trials=3, steps=9)
+        other, another = self.tune('other', HALVING, trials=3, steps=9)
         self.assertEqual(other.wait(timeout=120), 0)
-        url = self.dashboard(self.folder)
+        # Paths may be longer than a line.
+        parent = os.path.join(self.folder, 'long-' * 20)
+        os.makedirs(parent)
+        shutil.move(folder, parent)
+        folder = os.path.join(parent, os.path.basename(folder))
+        shutil.move(another, parent)
+        url = self.dashboard(parent)
         with Chromium() as browser:
             self.show(browser, url, 'search')
             browser.evaluate(

@@ -272,6 +272,17 @@ TEST_F(StudyViewTest, TheListFindsStudiesAndTheRunsOfNamedOnes) {
   named.Refresh();
   EXPECT_THAT(named.runs(), SizeIs(2));
 
+  // The dashboard may begin before the search.
+  fs::rename(folder_ / "search.textproto", folder_ / "later");
+  RunList early{RunAddressRules()};
+  ASSERT_TRUE(early.AddPath(folder_.string()).ok());
+  EXPECT_THAT(early.studies(), IsEmpty());
+  fs::rename(folder_ / "later", folder_ / "search.textproto");
+  early.Refresh();
+  ASSERT_THAT(early.studies(), SizeIs(1));
+  EXPECT_EQ(early.studies()[0]->Overview()["named"], true);
+  EXPECT_THAT(early.runs(), SizeIs(2));
+
   RunList parent{RunAddressRules()};
   const fs::path runs = folder_ / "runs";
   fs::create_directories(runs);

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
+#include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_file.h"
+#include "deploy/tools/tune/study_runs.h"
 #include "deploy/tools/tune/study_writer.h"
 #include "deploy/tools/tune/tune_report.h"
 #include "gmock/gmock.h"
@@ -114,9 +116,12 @@ TEST_F(TuneStudyTest, ContinuesFromEachPrefixOfItsJournal) {
 // Does the next thing that a population allows, in the order of an only slot.
 void DoNextOfPopulation(const std::unique_ptr<TuneStudy>& study) {
   if (!study->study().Startable().empty()) return DoNext(study);
-  const Descendant next = study->NextMember();
+  Descendant next{-1, study->NextPoint()};
   Json attributes = Json::object();
-  if (next.parent >= 0) attributes["tributary:parent"] = next.parent;
+  if (!TakesQueued(study->study())) {
+    next = Population(study->search(), &study->space()).Next(study->study());
+    attributes["tributary:parent"] = next.parent;
+  }
   ASSERT_EQ(Writer(study).Propose(next.point, attributes), absl::OkStatus());
 }
 
@@ -204,10 +209,10 @@ TEST_F(TuneStudyTest, FinalRunsHaveOtherSeeds) {
   for (int i = 0; i < 2; ++i) {
     JobSpec want = job;
     want.set_seed(job.seed() + 1 + i);
-    EXPECT_EQ(PrintJob(*study->JobOfSegment(runs[i])), PrintJob(want));
-    EXPECT_NE(study->FolderOf(runs[i]), study->TrialFolder(0));
+    EXPECT_EQ(PrintJob(*JobOfSegment(*study, runs[i])), PrintJob(want));
+    EXPECT_NE(study->folder().RunOf(runs[i]), study->folder().Trial(0));
   }
-  EXPECT_NE(study->FolderOf(runs[0]), study->FolderOf(runs[1]));
+  EXPECT_NE(study->folder().RunOf(runs[0]), study->folder().RunOf(runs[1]));
 }
 
 TEST_F(TuneStudyTest, KeepsTheReasonOfAFailure) {
@@ -245,10 +250,10 @@ TEST_F(TuneStudyTest, QueuedTrialsAreTheNext) {
 
 TEST_F(TuneStudyTest, TheEndOfItsTimeIsRemembered) {
   auto study = Create("budget { seconds: 1000 }");
-  EXPECT_FALSE(study->began().has_value());
+  EXPECT_FALSE(BeginOfStudy(*study).has_value());
   ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
             absl::OkStatus());
-  EXPECT_TRUE(study->began().has_value());
+  EXPECT_TRUE(BeginOfStudy(*study).has_value());
   ASSERT_EQ(Writer(study).Close(), absl::OkStatus());
   ASSERT_EQ(Writer(study).Report(0, {{1}, {}}, Json::object()),
             absl::OkStatus());

@@ -35,7 +35,7 @@ TEST_F(TunerLeasesTest, ALeaseEndsIfItsFileDoesNotChange) {
 }
 
 TEST_F(TunerLeasesTest, AChangeRenewsTheLease) {
-  const std::string file = TunerLeases::FolderIn(folder_) + "/other";
+  const std::string file = folder_ + "/other";
   WriteWholeFile(file, "renewal 1");
   EXPECT_TRUE(observer_->IsAlive("other", now_));
   now_ += 0.9 * kLease;
@@ -60,7 +60,7 @@ TEST_F(TunerLeasesTest, ATunerTrustsItself) {
 
 TEST_F(TunerLeasesTest, ALiveTunerRenewsItsLease) {
   const auto alive = Join(absl::Milliseconds(60));
-  const std::string file = TunerLeases::FolderIn(folder_) + "/" + alive->id();
+  const std::string file = folder_ + "/" + alive->id();
   const std::string before = ReadWholeFile(file);
   const absl::Time deadline = MonotonicNow() + kCommandPatience;
   while (ReadWholeFile(file) == before && MonotonicNow() < deadline) {

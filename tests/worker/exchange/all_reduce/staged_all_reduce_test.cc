@@ -23,10 +23,10 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kSteps = ExchangeWorkload::kSteps;
-constexpr int kChunks = 9;  // Of the workload.
+constexpr int64_t kTrainedSteps = ExchangeWorkload::kSteps;
+constexpr int kWorkloadChunks = 9;  // Of the workload.
 
-struct Chunks {
+struct StageRanges {
   int begin;
   int end;
   std::vector<std::pair<int, int>> read;
@@ -35,8 +35,8 @@ struct Chunks {
 // Stage 1 begins within chunk 2, and uses a parameter of stage 0 in chunk 0.
 // All parameters of stage 2 are in the last chunk, to which stage 1
 // contributes.
-const std::vector<Chunks>& Stages() {
-  static const auto* const stages = new std::vector<Chunks>{
+const std::vector<StageRanges>& Stages() {
+  static const auto* const stages = new std::vector<StageRanges>{
       {0, 3, {{0, 3}}}, {3, 9, {{0, 1}, {2, 9}}}, {9, 9, {{8, 9}}}};
   return *stages;
 }
@@ -84,7 +84,7 @@ class Member {
 
   // Trains all steps, and compares the chunks that it reads.
   void Train(const ExchangeReference& reference) {
-    for (int64_t trained = 0; trained < kSteps;) {
+    for (int64_t trained = 0; trained < kTrainedSteps;) {
       const Task task = state_.Next();
       ASSERT_NE(task.kind, Task::Kind::kFail) << state_.status();
       if (task.kind != Task::Kind::kTrain) continue;
@@ -95,21 +95,21 @@ class Member {
     }
     state_.SetFinished();
     ASSERT_EQ(state_.Next().kind, Task::Kind::kFinish) << state_.status();
-    ExpectVersion(kSteps, reference);
+    ExpectVersion(kTrainedSteps, reference);
     exchange_->Finish();
   }
 
  private:
   WorkState::Options StateOptions() const {
     WorkState::Options options;
-    options.steps = kSteps;
+    options.steps = kTrainedSteps;
     options.chunks = chunks_.read;
     return options;
   }
 
   void Push(const Task& task) {
     const ArenaLayout& layout = workload_.layout;
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
+    for (int chunk = 0; chunk < kWorkloadChunks; ++chunk) {
       if (!chunks_.read.Contains(chunk)) continue;
       ASSERT_TRUE(state_.AwaitWeights(
           task, layout.ChunkBegin(chunk),
@@ -137,7 +137,7 @@ class Member {
 
   void ExpectVersion(int64_t version, const ExchangeReference& reference) {
     const ArenaLayout& layout = workload_.layout;
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
+    for (int chunk = 0; chunk < kWorkloadChunks; ++chunk) {
       if (!chunks_.read.Contains(chunk)) continue;
       const int64_t begin = layout.ChunkBegin(chunk);
       EXPECT_EQ(std::memcmp(state_.Weights(version) + begin,
@@ -172,7 +172,7 @@ Trained Train(const ExchangeWorkload& workload, const Replicas& replicas,
   options.job = workload.job;
   options.job.mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(
       shard_optimizer);
-  options.steps = kSteps;
+  options.steps = kTrainedSteps;
   const std::vector<LeafRange> leaves =
       ExchangeWorkload::Assign(static_cast<int>(replicas.size()));
   for (size_t replica = 0; replica < replicas.size(); ++replica) {
@@ -236,12 +236,12 @@ TEST_P(StagedAllReduceTest, HasTheResultsOfOneProcess) {
   };
   const auto& [optimizer, replicas, shard_optimizer] = GetParam();
   const ExchangeWorkload workload(optimizer);
-  ASSERT_EQ(workload.layout.chunk_count(), kChunks);
+  ASSERT_EQ(workload.layout.chunk_count(), kWorkloadChunks);
   const ExchangeReference reference(workload);
   const Trained trained =
       Train(workload, kReplicas[replicas], shard_optimizer, reference);
-  ASSERT_EQ(trained.sums.size(), size_t{kSteps});
-  for (int64_t step = 0; step < kSteps; ++step) {
+  ASSERT_EQ(trained.sums.size(), size_t{kTrainedSteps});
+  for (int64_t step = 0; step < kTrainedSteps; ++step) {
     const StepSums& sums = trained.sums[step];
     EXPECT_EQ(sums.step(), step);
     EXPECT_EQ(sums.weight(), ExchangeWorkload::SampleCount());
@@ -256,14 +256,14 @@ TEST_P(StagedAllReduceTest, HasTheResultsOfOneProcess) {
               reference.squares[step]);
   }
   // Each chunk of the last version is saved once, by its owner.
-  ASSERT_EQ(trained.saved.size(), size_t{kChunks});
+  ASSERT_EQ(trained.saved.size(), size_t{kWorkloadChunks});
   for (const auto& [key, values] : trained.saved) {
-    EXPECT_EQ(key.first, kSteps);
+    EXPECT_EQ(key.first, kTrainedSteps);
     EXPECT_EQ(
-        std::memcmp(
-            values.data(),
-            &reference.versions[kSteps][workload.layout.ChunkBegin(key.second)],
-            values.size() * sizeof(float)),
+        std::memcmp(values.data(),
+                    &reference.versions[kTrainedSteps]
+                                       [workload.layout.ChunkBegin(key.second)],
+                    values.size() * sizeof(float)),
         0)
         << "chunk " << key.second;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -59,6 +60,36 @@ TEST(ServerRowsTest, ThePartsOfAContributionFollowEachOther) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(received.ok()) << received;
   EXPECT_EQ(contributions, kThreads * kPushes);
+}
+
+TEST(ServerRowsTest, RefusesRowsThatNoServerSends) {
+  JobSpec job = Job();
+  job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
+  const StatedRates rates;
+  ServerRows rows(job, /*servers=*/1, &rates, /*sink=*/nullptr,
+                  [](int, const WorkerMessage&, OutgoingPayload, int64_t) {});
+  const auto requested = rows.Request(/*version=*/0, {{5, 9}});
+  const auto code = [&](Encoding encoding, size_t bytes, char scale,
+                        char integer) {
+    Rows message;
+    message.set_rows(2);
+    message.set_encoding(encoding);
+    std::string payload(bytes, '\x01');
+    // Of the second row.
+    payload[257] = scale;
+    payload[258] = integer;
+    return rows
+        .OnRows(0, message,
+                ReceivedPayload(payload.data(), payload.size(), nullptr))
+        .code();
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(code(FLOAT32, 514, 1, 1), kInvalid);
+  EXPECT_EQ(code(EIGHT_BIT_ROWS, 513, 1, 1), kInvalid);
+  EXPECT_EQ(code(EIGHT_BIT_ROWS, 515, 1, 1), kInvalid);
+  EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 0, 1), kInvalid);
+  EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 1, -128), kInvalid);
+  EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 1, 1), absl::StatusCode::kOk);
 }
 
 }  // namespace

@@ -48,13 +48,13 @@ class PopulationTest : public testing::Test {
   }
   // Proposes a first generation, all with this value of the first parameter.
   void ProposeFirst(const SearchPoint& point) {
-    while (study_->members() < study_->plan().population) {
+    while (TakesQueued(*study_)) {
       study_->Propose(point);
     }
   }
   // Reports a result for each member of a generation; NaN: it fails.
   void Report(int64_t generation, const std::vector<double>& values) {
-    const std::vector<int64_t> trials = study_->Generation(generation);
+    const std::vector<int64_t> trials = GenerationOf(*study_, generation);
     // In another order than that of the members.
     for (size_t m = values.size(); m-- > 0;) {
       ASSERT_TRUE(study_->closed() || !study_->MayPropose());
@@ -136,9 +136,9 @@ TEST_F(PopulationTest, OnlyTheLastGenerationIsComplete) {
   for (int64_t g = 1; g < 4; ++g) {
     ASSERT_FALSE(study_->Done());
     ProposeGeneration();
-    EXPECT_TRUE(study_->MayBeContinued(4 * (g - 1)));
+    EXPECT_TRUE(MayBeContinued(*study_, 4 * (g - 1)));
     Report(g, {10.0 * g, 9.0 * g, 8.0 * g, 7.0 * g});
-    EXPECT_FALSE(study_->MayBeContinued(4 * (g - 1)));
+    EXPECT_FALSE(MayBeContinued(*study_, 4 * (g - 1)));
   }
   EXPECT_TRUE(study_->Done());
   EXPECT_EQ(study_->size(), 16);
@@ -152,8 +152,8 @@ TEST_F(PopulationTest, TrialsOfOtherProgramsAreNoMembers) {
   study_->AddForeign();
   ProposeFirst({100});
   study_->AddForeign();
-  EXPECT_THAT(study_->Generation(0), ElementsAre(1, 2));
-  EXPECT_FALSE(study_->TakesQueued());
+  EXPECT_THAT(GenerationOf(*study_, 0), ElementsAre(1, 2));
+  EXPECT_FALSE(TakesQueued(*study_));
   Report(0, {2, 1});
   EXPECT_EQ(population_->Next(*study_).parent, 2);
 }

@@ -145,7 +145,8 @@ class Simulation {
       SimulatedEvent event;
       event.trial = study_->size();
       if (study_->plan().population > 0 &&
-          study_->members() >= study_->plan().population) {
+          static_cast<int64_t>(study_->members().size()) >=
+              study_->plan().population) {
         const Descendant next = Population(search_, &space_).Next(*study_);
         event.proposed = next.point;
         event.parent = next.parent;

@@ -113,10 +113,10 @@ TEST_P(AllReduceStagesTest, ResumesFromACheckpointWithOtherStages) {
 }
 
 // Enough steps that the worker is lost before the job's end.
-constexpr int64_t kSteps = 120;
+constexpr int64_t kStepsWithLoss = 120;
 
 TEST_P(AllReduceStagesTest, ALostWorkerOfAnyStageCostsNoBits) {
-  job_.set_steps(kSteps);
+  job_.set_steps(kStepsWithLoss);
   Set("checkpoint.every_steps=8");
   const Result whole = Run(/*workers=*/1);
   constexpr int kStages = 2;
