@@ -264,14 +264,24 @@ absl::Status ValidateSparseExchange(const JobSpec& job) {
                  "does not work with sparse, whose tables are on servers; use "
                  "exchange.parameter_server");
   }
-  if (traits.kind != ExchangeKind::kSynchronous) {
+  if (traits.kind != ExchangeKind::kSynchronous && !traits.whole_batches) {
     return Error(
         absl::StrCat("exchange.parameter_server.consistency.",
-                     traits.local_sgd       ? "local_steps"
-                     : traits.whole_batches ? "asynchronous"
-                                            : "stale_synchronous"),
+                     traits.local_sgd ? "local_steps" : "stale_synchronous"),
         "is not supported with sparse; use synchronous, with sparse.fixed_lag "
-        "if rows should travel while the step before is computed");
+        "if rows should travel while the step before is computed, or "
+        "asynchronous");
+  }
+  if (traits.whole_batches && job.sparse().fixed_lag() > 0) {
+    return Error("sparse.fixed_lag",
+                 "does not work with consistency mode asynchronous, in which "
+                 "rows are read in the newest version; leave it out");
+  }
+  // A worker would need the norm of rows that other workers change.
+  if (traits.contributions_await_norm) {
+    return Error(job.clip_norm() > 0 ? "clip_norm" : "on_nonfinite",
+                 "does not work with sparse in consistency mode asynchronous; "
+                 "leave it out, or use synchronous");
   }
   const struct {
     const char* field;
@@ -280,7 +290,6 @@ absl::Status ValidateSparseExchange(const JobSpec& job) {
       {"parallel.pipeline", job.parallel().has_pipeline()},
       {"parallel.sharded_weights", job.parallel().sharded_weights()},
       {"exchange.compression", job.exchange().has_compression()},
-      {"recovery.journal", job.recovery().journal()},
   };
   for (const auto& unsupported : unsupported_fields) {
     if (!unsupported.set) continue;

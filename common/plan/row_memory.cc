@@ -54,9 +54,9 @@ int64_t RowBytes(const SparseTableSpec& table) {
   return layout.bytes() + kIndexBytes;
 }
 
-int64_t ServerTableBytes(const SparseSpec& sparse, int servers) {
+int64_t ServerTableBytes(const JobSpec& job, int servers) {
   int64_t total = 0;
-  for (const SparseTableSpec& table : sparse.table()) {
+  for (const SparseTableSpec& table : job.sparse().table()) {
     int64_t bytes = MostRows(table, servers) * RowBytes(table);
     if (table.memory_bytes() > 0) {
       bytes = bytes == 0 ? table.memory_bytes()
@@ -64,12 +64,16 @@ int64_t ServerTableBytes(const SparseSpec& sparse, int servers) {
     }
     total += bytes;
   }
-  return total;
+  return job.recovery().journal() ? 2 * total : total;
 }
 
 int64_t ServerStepRowBytes(const JobSpec& job, int servers) {
   // What was received and its sum, and 2 fixed_lag + 1 earlier versions.
-  const int64_t copies = 2 + 2 * job.sparse().fixed_lag() + 1;
+  const int64_t earlier = 2 * job.sparse().fixed_lag() + 1;
+  int64_t copies = 2 + earlier;
+  // Earlier versions of the replica, what both need to take the last step back,
+  // and what the step has changed: as it is sent, and as it is received.
+  if (job.recovery().journal()) copies += earlier + 4;
   return copies * job.batch().global() * SampleBytes(job.sparse()) / servers;
 }
 

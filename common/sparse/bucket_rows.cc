@@ -28,6 +28,21 @@ bool IsBefore(const BucketRows::Candidate& a, const BucketRows::Candidate& b) {
 
 }  // namespace
 
+void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to) {
+  to->keys.push_back(row.key);
+  to->last_steps.push_back(row.last_step);
+  const float* const values = RowValues(&row);
+  to->values.insert(to->values.end(), values, values + layout.floats());
+}
+
+std::vector<uint64_t> AllKeysOf(const BucketRows& rows) {
+  std::vector<uint64_t> keys = rows.keys;
+  for (const auto& candidate : rows.candidates) keys.push_back(candidate.key);
+  keys.insert(keys.end(), rows.removed.begin(), rows.removed.end());
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
 void RowSorter::Sort(int64_t row_floats, BucketRows* rows) {
   if (!IsAscending(rows->keys)) {
     const std::vector<KeyOrder::PlacedKey>& order = order_.Sort(rows->keys);
@@ -74,12 +89,7 @@ void SortRows(int64_t row_floats, BucketRows* rows) {
 void ApplyChanges(const BucketRows& changes, int64_t row_floats,
                   BucketRows* rows) {
   // Every key that has changed, whatever has become of it.
-  std::vector<uint64_t> changed = changes.keys;
-  for (const auto& candidate : changes.candidates) {
-    changed.push_back(candidate.key);
-  }
-  changed.insert(changed.end(), changes.removed.begin(), changes.removed.end());
-  std::sort(changed.begin(), changed.end());
+  const std::vector<uint64_t> changed = AllKeysOf(changes);
 
   BucketRows merged;
   merged.bucket = rows->bucket;

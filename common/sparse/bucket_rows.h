@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "common/sparse/key_order.h"
+#include "common/sparse/row_layout.h"
 
 namespace tributary {
 
 // The rows of a bucket, all of them or those that have changed, as checkpoints
-// contain them.
+// contain them; or rows of any buckets of a table, with `bucket` unused.
 struct BucketRows {
   // A key without a row that waits for admission; see AdmissionSpec.
   struct Candidate {
@@ -27,6 +28,11 @@ struct BucketRows {
   // In changes: keys that had a row or were candidates, and are no more.
   std::vector<uint64_t> removed;
 };
+
+// Adds a row.
+void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to);
+// Returns the keys of all lists, ascending.
+std::vector<uint64_t> AllKeysOf(const BucketRows& rows);
 
 // Sorts the rows of buckets, one after the other, with the same memory. Not
 // thread-safe.

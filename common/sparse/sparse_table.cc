@@ -10,6 +10,45 @@
 #include "common/sparse/key_hash.h"
 
 namespace tributary {
+namespace {
+
+std::vector<SparseTable::StepBefore> CopyBefore(
+    const std::deque<std::unique_ptr<RowsBefore>>& steps, int most, int dim) {
+  std::vector<SparseTable::StepBefore> copies;
+  const int ages = std::min(most, static_cast<int>(steps.size()));
+  for (int age = 1; age <= ages; ++age) {
+    SparseTable::StepBefore& copy = copies.emplace_back();
+    copy.age = age;
+    steps[age - 1]->ForEach(
+        [&](uint64_t key, bool existed, const float* values) {
+          copy.keys.push_back(key);
+          copy.existed.push_back(existed ? 1 : 0);
+          copy.values.insert(copy.values.end(), values, values + dim);
+        });
+  }
+  return copies;
+}
+
+// Returns what the keys of `undo` were.
+std::unique_ptr<RowsBefore> BeforeOf(const BucketRows& undo,
+                                     const RowLayout& layout) {
+  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
+                                             nullptr, layout.dim);
+  for (size_t i = 0; i < undo.keys.size(); ++i) {
+    before->Add(undo.keys[i], /*existed=*/true,
+                undo.values.data() + static_cast<int64_t>(i) * layout.floats());
+  }
+  const std::vector<float> none(layout.dim);
+  for (const auto& candidate : undo.candidates) {
+    before->Add(candidate.key, /*existed=*/false, none.data());
+  }
+  for (const uint64_t key : undo.removed) {
+    before->Add(key, /*existed=*/false, none.data());
+  }
+  return before;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
     const Options& options) {
@@ -18,7 +57,10 @@ absl::StatusOr<std::unique_ptr<SparseTable>> SparseTable::Create(
                             rule.StateElements(options.spec.dim())};
   std::unique_ptr<SparseTable> table(
       new SparseTable(options, std::move(rule), layout));
-  TRIBUTARY_RETURN_IF_ERROR(table->AddBuckets());
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      table->buckets_,
+      TableBuckets::Create(&table->options_.spec, layout, options.shard,
+                           options.servers, options.version));
   return table;
 }
 
@@ -28,43 +70,7 @@ SparseTable::SparseTable(const Options& options, RowRule rule,
       rule_(std::move(rule)),
       layout_(layout),
       initial_(options.spec, options.seed),
-      version_(options.version),
-      memory_(layout_.bytes() * RowBucket::kSlabRows,
-              options.spec.has_disk() ? 0 : options.spec.memory_bytes()),
-      bucket_of_(options.spec.buckets()) {}
-
-absl::Status SparseTable::AddBuckets() {
-  const std::vector<int> numbers = buckets();
-  TableBucket::Disk disk;
-  if (spec().has_disk() && !numbers.empty()) {
-    // Buckets take memory in slabs, and have about the same number of rows.
-    const int64_t least = layout_.bytes() * RowBucket::kSlabRows *
-                          static_cast<int64_t>(numbers.size());
-    if (spec().memory_bytes() < least) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "table '", spec().name(), "': memory_bytes is ",
-          spec().memory_bytes(), ", but ", RowBucket::kSlabRows,
-          " rows of each of the ", numbers.size(), " buckets of a server take ",
-          least, "; set memory_bytes to at least that, or fewer buckets"));
-    }
-    absl::StatusOr<std::unique_ptr<RowLog>> log =
-        RowLog::Create(spec().disk().folder(), layout_.bytes());
-    if (!log.ok()) {
-      return absl::Status(log.status().code(),
-                          absl::StrCat("table '", spec().name(),
-                                       "': disk: ", log.status().message()));
-    }
-    log_ = *std::move(log);
-    disk.log = log_.get();
-    disk.rows_in_memory = spec().memory_bytes() / least * RowBucket::kSlabRows;
-  }
-  for (const int bucket : numbers) {
-    buckets_.push_back(std::make_unique<TableBucket>(
-        bucket, &options_.spec, layout_, &memory_, disk, options_.version));
-    bucket_of_[bucket] = buckets_.back().get();
-  }
-  return absl::OkStatus();
-}
+      version_(options.version) {}
 
 std::vector<int> SparseTable::buckets() const {
   std::vector<int> buckets;
@@ -103,7 +109,8 @@ absl::Status SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
   std::vector<int64_t> places;
   std::vector<uint32_t> positions;
   ForEachKey(
-      keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
+      keys, layout_.bytes(),
+      [this](uint64_t hash) { return buckets_->Of(hash); },
       [&](int64_t place, uint64_t hash, const TableBucket* bucket) {
         float* const to = values + place * layout_.dim;
         const RowHeader* const row = bucket->rows().Find(keys[place], hash);
@@ -118,34 +125,17 @@ absl::Status SparseTable::ReadNewest(absl::Span<const uint64_t> keys,
         }
       });
   if (positions.empty()) return absl::OkStatus();
-  return log_->Read(positions, [&](int64_t i, const RowHeader& row) {
+  const RowLog* const log = buckets_->log();
+  return log->Read(positions, [&](int64_t i, const RowHeader& row) {
     std::copy_n(RowValues(&row), layout_.dim, values + places[i] * layout_.dim);
-  });
-}
-
-absl::Status SparseTable::Stage(absl::Span<const uint64_t> keys,
-                                StagedRows* rows) const {
-  if (log_ == nullptr || log_->rows() == 0) return absl::OkStatus();
-  std::vector<uint32_t> positions;
-  ForEachKey(
-      keys, layout_.bytes(), [this](uint64_t hash) { return BucketOf(hash); },
-      [&](int64_t place, uint64_t hash, const TableBucket* bucket) {
-        const ColdRow* const cold = bucket->cold().Find(keys[place], hash);
-        if (cold == nullptr) return;
-        rows->Add(place);
-        positions.push_back(cold->position);
-      });
-  rows->Allocate();
-  return log_->Read(positions, [rows](int64_t i, const RowHeader& row) {
-    rows->Set(i, row);
   });
 }
 
 absl::Status SparseTable::Read(int64_t version, absl::Span<const uint64_t> keys,
                                float* values) const {
   absl::ReaderMutexLock lock(&mu_);
-  const int64_t age = version_ - version;
-  if (age < 0 || age > static_cast<int64_t>(before_.size())) {
+  const int64_t age = version == kNewestRows ? 0 : version_ - version;
+  if (version_ < 0 || age < 0 || age > static_cast<int64_t>(before_.size())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "table '", spec().name(), "' is at version ", version_, " and has ",
         before_.size(), " versions before it, but not version ", version));
@@ -176,7 +166,7 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
                                 const RowsUpdate& update) {
   const FlushDenormals flush;
   absl::MutexLock lock(&mu_);
-  const int64_t step = version_;
+  const int64_t step = std::exchange(version_, -1);
   const RowStep rule =
       rule_.At(step, update.gradient_scale, update.rate_factor);
   const int64_t elements = sum->rows() * layout_.dim;
@@ -187,12 +177,18 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
   }
   auto before =
       std::make_unique<RowsBefore>(sum, std::move(spare_), layout_.dim);
+  BucketRows undo;
+  if (options_.replicated) {
+    undo.keys.reserve(sum->rows());
+    undo.last_steps.reserve(sum->rows());
+    undo.values.reserve(sum->rows() * layout_.floats());
+  }
   StagedRows staged(layout_);
-  absl::Status status = Stage(sum->keys, &staged);
+  absl::Status status = buckets_->Stage(sum->keys, &staged);
   TRIBUTARY_RETURN_IF_ERROR(status);
   ForEachKey(
       sum->keys, layout_.bytes(),
-      [this](uint64_t hash) { return BucketOf(hash); },
+      [this](uint64_t hash) { return buckets_->Of(hash); },
       [&](int64_t place, uint64_t hash, TableBucket* bucket) {
         const uint64_t key = sum->keys[place];
         RowHeader* row = bucket->rows().Find(key, hash);
@@ -205,9 +201,11 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
           }
         }
         if (row != nullptr) {
+          if (options_.replicated) AppendRow(*row, layout_, &undo);
           before->Existed(place);
           bucket->Touch(row, step);
         } else {
+          if (options_.replicated) bucket->CopyAbsent(key, &undo);
           if (!status.ok() || !bucket->Admit(key, step)) return;
           row = bucket->Insert(key, hash, step);
           if (row == nullptr) {
@@ -221,20 +219,29 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
                     values, values + layout_.dim, before->values(place));
       });
   TRIBUTARY_RETURN_IF_ERROR(status);
-  return Advance(std::move(before));
+  return Advance(step, std::move(before), std::move(undo));
 }
 
 absl::Status SparseTable::Skip() {
   absl::MutexLock lock(&mu_);
   auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
                                              nullptr, layout_.dim);
-  return Advance(std::move(before));
+  return Advance(std::exchange(version_, -1), std::move(before), {});
 }
 
-absl::Status SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
-  for (const auto& bucket : buckets_) {
-    TRIBUTARY_RETURN_IF_ERROR(bucket->RemoveOld(version_, before.get()));
+absl::Status SparseTable::Advance(int64_t step,
+                                  std::unique_ptr<RowsBefore> before,
+                                  BucketRows undo) {
+  for (const auto& bucket : buckets_->all()) {
+    TRIBUTARY_RETURN_IF_ERROR(bucket->RemoveOld(
+        step, before.get(), options_.replicated ? &undo : nullptr));
   }
+  return Finish(step, std::move(before), std::move(undo));
+}
+
+absl::Status SparseTable::Finish(int64_t step,
+                                 std::unique_ptr<RowsBefore> before,
+                                 BucketRows undo) {
   before->Finish();
   before_.push_front(std::move(before));
   if (static_cast<int>(before_.size()) >= options_.versions) {
@@ -245,31 +252,68 @@ absl::Status SparseTable::Advance(std::unique_ptr<RowsBefore> before) {
     }
     before_.pop_back();
   }
-  ++version_;
-  if (log_ == nullptr) return absl::OkStatus();
-  return log_->Compact([this](uint32_t position, const RowHeader& row) {
-    return BucketOf(KeyHash(row.key))->MoveInLog(position, row);
-  });
+  TRIBUTARY_RETURN_IF_ERROR(buckets_->Compact());
+  if (options_.replicated) undo_ = std::move(undo);
+  version_ = step + 1;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BucketRows> SparseTable::LastStep() const {
+  absl::ReaderMutexLock lock(&mu_);
+  if (!undo_.has_value()) return BucketRows();
+  TRIBUTARY_ASSIGN_OR_RETURN(BucketRows changes,
+                             buckets_->CopyKeys(AllKeysOf(*undo_)));
+  SortRows(layout_.floats(), &changes);
+  return changes;
+}
+
+absl::Status SparseTable::Replay(const BucketRows& changes) {
+  const std::vector<uint64_t> keys = AllKeysOf(changes);
+  absl::MutexLock lock(&mu_);
+  const int64_t step = std::exchange(version_, -1);
+  TRIBUTARY_ASSIGN_OR_RETURN(BucketRows undo, buckets_->CopyKeys(keys));
+  auto before = BeforeOf(undo, layout_);
+  TRIBUTARY_RETURN_IF_ERROR(buckets_->Set(changes));
+  return Finish(step, std::move(before), std::move(undo));
+}
+
+bool SparseTable::CanRollBack() const {
+  absl::ReaderMutexLock lock(&mu_);
+  return version_ >= 0 && undo_.has_value();
+}
+
+absl::Status SparseTable::RollBack() {
+  absl::MutexLock lock(&mu_);
+  if (version_ < 0 || !undo_.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("table '", spec().name(), "' has no step to take back"));
+  }
+  const int64_t version = std::exchange(version_, -1);
+  TRIBUTARY_RETURN_IF_ERROR(buckets_->Set(*undo_));
+  undo_.reset();
+  before_.pop_front();
+  version_ = version - 1;
+  return absl::OkStatus();
 }
 
 SparseTable::Size SparseTable::size() const {
   absl::ReaderMutexLock lock(&mu_);
   Size size;
-  size.bytes = memory_.bytes();
-  for (const auto& bucket : buckets_) {
+  size.bytes = buckets_->memory_bytes();
+  for (const auto& bucket : buckets_->all()) {
     size.rows += bucket->size();
-    size.bytes += bucket->index_bytes() + bucket->changes_bytes();
+    size.bytes += bucket->index_bytes();
   }
-  if (log_ != nullptr) {
-    size.rows_on_disk = log_->rows();
-    size.disk_bytes = log_->bytes();
+  if (const RowLog* const log = buckets_->log()) {
+    size.rows_on_disk = log->rows();
+    size.disk_bytes = log->bytes();
   }
   return size;
 }
 
 absl::StatusOr<BucketRows> SparseTable::ReadBucket(int bucket) const {
   absl::ReaderMutexLock lock(&mu_);
-  return bucket_of_[bucket]->Copy();
+  return buckets_->Numbered(bucket)->Copy();
 }
 
 absl::Status SparseTable::Restore(const BucketRows& rows) {
@@ -278,7 +322,7 @@ absl::Status SparseTable::Restore(const BucketRows& rows) {
     return absl::InvalidArgumentError(absl::StrCat(
         "table '", spec().name(), "' has no bucket ", rows.bucket));
   }
-  TableBucket* const bucket = bucket_of_[rows.bucket];
+  TableBucket* const bucket = buckets_->Numbered(rows.bucket);
   return bucket == nullptr ? absl::OkStatus() : bucket->Restore(rows);
 }
 
@@ -286,7 +330,7 @@ SparseTable::Changes SparseTable::TakeChanges(int steps) {
   absl::MutexLock lock(&mu_);
   Changes changes;
   changes_taken_ = version_;
-  for (const auto& bucket : buckets_) {
+  for (const auto& bucket : buckets_->all()) {
     absl::StatusOr<BucketRows> taken = bucket->TakeChanges(version_);
     if (!taken.ok()) {
       changes.status = taken.status();
@@ -298,29 +342,24 @@ SparseTable::Changes SparseTable::TakeChanges(int steps) {
       changes.buckets.push_back(std::move(rows));
     }
   }
-  const int ages = std::min(steps, static_cast<int>(before_.size()));
-  for (int age = 1; age <= ages; ++age) {
-    StepBefore& before = changes.before.emplace_back();
-    before.age = age;
-    before_[age - 1]->ForEach([&](uint64_t key, bool existed,
-                                  const float* values) {
-      before.keys.push_back(key);
-      before.existed.push_back(existed ? 1 : 0);
-      before.values.insert(before.values.end(), values, values + layout_.dim);
-    });
-  }
+  changes.before = CopyBefore(before_, steps, layout_.dim);
   return changes;
+}
+
+std::vector<SparseTable::StepBefore> SparseTable::ReadBefore(int steps) const {
+  absl::ReaderMutexLock lock(&mu_);
+  return CopyBefore(before_, steps, layout_.dim);
 }
 
 void SparseTable::ConfirmChanges(int64_t version) {
   absl::MutexLock lock(&mu_);
   if (version != changes_taken_) return;
-  for (const auto& bucket : buckets_) bucket->ConfirmChanges();
+  for (const auto& bucket : buckets_->all()) bucket->ConfirmChanges();
 }
 
 void SparseTable::ChangeAll() {
   absl::MutexLock lock(&mu_);
-  for (const auto& bucket : buckets_) bucket->ChangeAll();
+  for (const auto& bucket : buckets_->all()) bucket->ChangeAll();
 }
 
 void SparseTable::Restore(const StepBefore& before) {
@@ -331,7 +370,7 @@ void SparseTable::Restore(const StepBefore& before) {
   }
   RowsBefore* const step = before_[before.age - 1].get();
   for (size_t i = 0; i < before.keys.size(); ++i) {
-    if (BucketOf(KeyHash(before.keys[i])) == nullptr) continue;
+    if (buckets_->Of(KeyHash(before.keys[i])) == nullptr) continue;
     step->Add(before.keys[i], before.existed[i] != 0,
               before.values.data() + static_cast<int64_t>(i) * layout_.dim);
   }

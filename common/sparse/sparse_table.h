@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
+#include "common/sparse/bucket_rows.h"
 #include "common/sparse/initial_rows.h"
 #include "common/sparse/row_gradients.h"
 #include "common/sparse/row_layout.h"
-#include "common/sparse/row_log.h"
 #include "common/sparse/row_rule.h"
 #include "common/sparse/rows_before.h"
-#include "common/sparse/slab_memory.h"
-#include "common/sparse/staged_rows.h"
-#include "common/sparse/table_bucket.h"
+#include "common/sparse/table_buckets.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -34,6 +33,9 @@ struct RowsUpdate {
   // Factor of the learning rates of the tables' rules.
   double rate_factor = 1;
 };
+
+// Stands for the newest version of the rows of a table.
+inline constexpr int64_t kNewestRows = -1;
 
 // The rows of those buckets of a table that belong to one server, in the newest
 // version and in some versions before it. Version v is the state after v steps.
@@ -64,6 +66,9 @@ class SparseTable {
     int64_t version = 0;
     // How many versions can be read, including the newest one.
     int versions = 2;
+    // True to remember what the last step has changed, for LastStep and
+    // RollBack.
+    bool replicated = false;
   };
   // Returns the errors of RowRule::Create and RowLog::Create, and
   // InvalidArgument if memory_bytes is too small for a table with a disk.
@@ -78,10 +83,13 @@ class SparseTable {
   // and belong to buckets of this server.
   absl::Status CheckKeys(absl::Span<const uint64_t> keys) const;
 
+  // Returns the newest version; -1 after an error of Apply, Skip, Replay or
+  // RollBack.
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the values of the rows of `keys`, for which CheckKeys returns OK, to
-  // `values`, [keys, dim]. Returns FailedPrecondition if the table does not
-  // have this version (any more), and the errors of RowLog::Read.
+  // `values`, [keys, dim]. `version` may be kNewestRows. Returns
+  // FailedPrecondition if the table does not have this version (any more), and
+  // the errors of RowLog::Read.
   absl::Status Read(int64_t version, absl::Span<const uint64_t> keys,
                     float* values) const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -89,12 +97,29 @@ class SparseTable {
   // CheckKeys: the version increases by one. Returns ResourceExhausted, with a
   // message that says which field of the job to change, if the rows do not fit
   // into memory or a bucket, and the errors of RowLog; rows of the step may
-  // then be missing, and the table must not be used any more.
+  // then be missing, and the table has no version any more.
   absl::Status Apply(std::shared_ptr<const RowGradients> sum,
                      const RowsUpdate& update) ABSL_LOCKS_EXCLUDED(mu_);
   // Counts a step that changes nothing: one whose gradient is skipped. Returns
   // the errors of RowLog, as Apply does.
   absl::Status Skip() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // The following three are for tables with Options::replicated.
+
+  // Returns what the last step has changed, whatever kind of keys, each list
+  // ascending; nothing if there was no step since the table was created or
+  // rolled back. Returns the errors of RowLog::Read.
+  absl::StatusOr<BucketRows> LastStep() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Applies what LastStep of another table has returned, for a table that has
+  // the version before this step and the same rows. All keys must pass
+  // CheckKeys together. Returns the errors of Apply.
+  absl::Status Replay(const BucketRows& changes) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if RollBack is possible.
+  bool CanRollBack() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the last step back: the version decreases by one. What has changed
+  // since the last checkpoint is then unknown; call ChangeAll. Returns
+  // FailedPrecondition if LastStep returns nothing, and the errors of Apply.
+  absl::Status RollBack() ABSL_LOCKS_EXCLUDED(mu_);
 
   struct Size {
     int64_t rows = 0;
@@ -123,6 +148,8 @@ class SparseTable {
   // Copies what has changed since Options::version, or since the last call that
   // was confirmed, and what the rows were before the last `steps` steps.
   Changes TakeChanges(int steps) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns what the rows were before each of the last `steps` steps.
+  std::vector<StepBefore> ReadBefore(int steps) const ABSL_LOCKS_EXCLUDED(mu_);
   // Call it when the changes taken at `version` are safe. No effect if later
   // ones were taken: these include them.
   void ConfirmChanges(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -143,26 +170,17 @@ class SparseTable {
 
  private:
   SparseTable(const Options& options, RowRule rule, const RowLayout& layout);
-  // Returns InvalidArgument if memory_bytes is too small for a table with a
-  // disk, and the errors of RowLog::Create.
-  absl::Status AddBuckets();
-
-  // Returns the bucket of the key with this hash; null if it belongs to another
-  // server.
-  TableBucket* BucketOf(uint64_t hash) const {
-    return bucket_of_[BucketOfHash(hash, options_.spec.buckets())];
-  }
   // Writes the values of the newest version. Returns the errors of
   // RowLog::Read.
   absl::Status ReadNewest(absl::Span<const uint64_t> keys, float* values) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Reads those rows of `keys` that are in the log.
-  absl::Status Stage(absl::Span<const uint64_t> keys, StagedRows* rows) const
-      ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Ends a step whose changes are in `before`: removes old rows. Returns the
-  // errors of the log.
-  absl::Status Advance(std::unique_ptr<RowsBefore> before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends `step`, whose changes are in `before`, and in `undo` if the table is
+  // replicated: removes old rows. Returns the errors of the log.
+  absl::Status Advance(int64_t step, std::unique_ptr<RowsBefore> before,
+                       BucketRows undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes the version after `step`.
+  absl::Status Finish(int64_t step, std::unique_ptr<RowsBefore> before,
+                      BucketRows undo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const RowRule rule_;
@@ -172,13 +190,10 @@ class SparseTable {
   mutable absl::Mutex mu_;
   int64_t version_ ABSL_GUARDED_BY(mu_);
   int64_t changes_taken_ ABSL_GUARDED_BY(mu_) = -1;  // Their version.
-  SlabMemory memory_ ABSL_GUARDED_BY(mu_);
-  // Null if the job has no disk for the table.
-  std::unique_ptr<RowLog> log_;
-  // This server's buckets, ascending; the objects are guarded by mu_.
-  std::vector<std::unique_ptr<TableBucket>> buckets_;
-  // By number; null for the buckets of other servers.
-  std::vector<TableBucket*> bucket_of_;
+  std::unique_ptr<TableBuckets> buckets_;            // Guarded by mu_.
+  // If the table is replicated: what the keys that the last step has changed
+  // were before it; absent if there is no such step.
+  std::optional<BucketRows> undo_ ABSL_GUARDED_BY(mu_);
   // Element i belongs to the step from version version_ - i - 1 to the next.
   std::deque<std::unique_ptr<RowsBefore>> before_ ABSL_GUARDED_BY(mu_);
   // A buffer for RowsBefore that is not in use, and how many floats it has.

@@ -10,17 +10,6 @@
 #include "common/sparse/key_hash.h"
 
 namespace tributary {
-namespace {
-
-void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to) {
-  to->keys.push_back(row.key);
-  to->last_steps.push_back(row.last_step);
-  const float* const values = RowValues(&row);
-  to->values.insert(to->values.end(), values, values + layout.floats());
-}
-
-}  // namespace
-
 bool TableBucket::Admit(uint64_t key, int64_t step) {
   const int64_t wanted = spec_.admission().min_count();
   if (wanted <= 1) return true;
@@ -120,7 +109,38 @@ absl::Status TableBucket::Full() const {
       "sparse.table, or use more servers"));
 }
 
-absl::Status TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
+void TableBucket::CopyAbsent(uint64_t key, BucketRows* to) const {
+  const auto candidate = candidates_.find(key);
+  if (candidate != candidates_.end()) {
+    to->candidates.push_back(candidate->second);
+  } else {
+    to->removed.push_back(key);
+  }
+}
+
+RowHeader* TableBucket::Put(uint64_t key, uint64_t hash) {
+  RowHeader* const row = rows_.Find(key, hash);
+  if (row != nullptr) return row;
+  SetAbsent(key, hash, nullptr);
+  return Add(key, hash);
+}
+
+void TableBucket::SetAbsent(uint64_t key, uint64_t hash,
+                            const BucketRows::Candidate* candidate) {
+  if (const ColdRow* const cold = cold_.Find(key, hash)) {
+    disk_.log->Remove(cold->position);
+    cold_.Remove(key, hash);
+  }
+  rows_.Remove(key, hash);
+  if (candidate != nullptr) {
+    candidates_[key] = *candidate;
+  } else {
+    candidates_.erase(key);
+  }
+}
+
+absl::Status TableBucket::RemoveOld(int64_t step, RowsBefore* before,
+                                    BucketRows* undo) {
   const int64_t unused = spec_.expiry().unused_steps();
   if (unused > 0 && (step + 1) % unused == number_ % unused) {
     const auto expired = [&](int64_t last) { return last + unused <= step; };
@@ -128,10 +148,11 @@ absl::Status TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
     ForEachRow([&](uint64_t key, uint32_t last_step) {
       if (expired(last_step)) old.push_back(key);
     });
-    TRIBUTARY_RETURN_IF_ERROR(Remove(old, step, before));
+    TRIBUTARY_RETURN_IF_ERROR(Remove(old, step, before, undo));
     for (auto next = candidates_.begin(); next != candidates_.end();) {
       const auto candidate = next++;
       if (!expired(candidate->second.last_step)) continue;
+      if (undo != nullptr) undo->candidates.push_back(candidate->second);
       changed_.push_back(candidate->first);
       candidates_.erase(candidate);
     }
@@ -150,22 +171,25 @@ absl::Status TableBucket::RemoveOld(int64_t step, RowsBefore* before) {
   for (int64_t row = 0; row < surplus; ++row) {
     keys.push_back(oldest[row].second);
   }
-  return Remove(keys, step, before);
+  return Remove(keys, step, before, undo);
 }
 
 absl::Status TableBucket::Remove(const std::vector<uint64_t>& keys,
-                                 int64_t step, RowsBefore* before) {
+                                 int64_t step, RowsBefore* before,
+                                 BucketRows* undo) {
   std::vector<uint32_t> positions;  // Of rows to record.
   std::vector<uint32_t> removed;    // Of all rows.
-  // `before` contains the rows of the step's gradients already.
+  const auto record = [&](const RowHeader& row) {
+    before->Add(row.key, /*existed=*/true, RowValues(&row));
+    if (undo != nullptr) AppendRow(row, layout_, undo);
+  };
+  // `before` and `undo` contain the rows of the step's gradients already.
   for (const uint64_t key : keys) {
     const uint64_t hash = KeyHash(key);
     uint32_t last_step = 0;
     if (const RowHeader* const row = rows_.Find(key, hash)) {
       last_step = row->last_step;
-      if (last_step != step) {
-        before->Add(key, /*existed=*/true, RowValues(row));
-      }
+      if (last_step != step) record(*row);
       rows_.Remove(key, hash);
     } else {
       const ColdRow cold = *cold_.Find(key, hash);
@@ -177,10 +201,8 @@ absl::Status TableBucket::Remove(const std::vector<uint64_t>& keys,
     if (last_step < changed_since_) changed_.push_back(key);
   }
   if (removed.empty()) return absl::OkStatus();
-  const absl::Status read =
-      disk_.log->Read(positions, [&](int64_t /*i*/, const RowHeader& row) {
-        before->Add(row.key, /*existed=*/true, RowValues(&row));
-      });
+  const absl::Status read = disk_.log->Read(
+      positions, [&](int64_t /*i*/, const RowHeader& row) { record(row); });
   for (const uint32_t position : removed) disk_.log->Remove(position);
   return read;
 }

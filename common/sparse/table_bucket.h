@@ -74,8 +74,19 @@ class TableBucket {
   absl::Status Full() const;
   // Removes the rows that expire in `step`, and those above the capacity, and
   // records those without a gradient in this step in `*before`. Returns the
-  // errors of RowLog::Read.
-  absl::Status RemoveOld(int64_t step, RowsBefore* before);
+  // errors of RowLog::Read. Adds to `*undo`, unless it is null, what the keys
+  // without a gradient were.
+  absl::Status RemoveOld(int64_t step, RowsBefore* before, BucketRows* undo);
+
+  // Adds `key`, which has no row: a candidate, or to BucketRows::removed.
+  void CopyAbsent(uint64_t key, BucketRows* to) const;
+  // Returns the row of `key`, in memory, whose contents the caller must set:
+  // adds it if there is none. Returns null if it does not fit; see Full. This
+  // and SetAbsent do not count as changes.
+  RowHeader* Put(uint64_t key, uint64_t hash);
+  // Lets `key` have no row, and be this candidate, or none if it is null.
+  void SetAbsent(uint64_t key, uint64_t hash,
+                 const BucketRows::Candidate* candidate);
 
   // Returns the errors of RowLog::Read, too.
   absl::StatusOr<BucketRows> Copy() const;
@@ -87,13 +98,12 @@ class TableBucket {
   void ConfirmChanges() { taken_.clear(); }
   // Lets everything count as changed.
   void ChangeAll();
-  // Returns the bytes of the lists of changed keys.
-  int64_t changes_bytes() const {
-    return static_cast<int64_t>((changed_.capacity() + taken_.capacity()) *
+  // Returns the bytes of both indexes and of the lists of changed keys.
+  int64_t index_bytes() const {
+    return rows_.index_bytes() + cold_.bytes() +
+           static_cast<int64_t>((changed_.capacity() + taken_.capacity()) *
                                 sizeof(uint64_t));
   }
-  // Returns the bytes of both indexes.
-  int64_t index_bytes() const { return rows_.index_bytes() + cold_.bytes(); }
   // Adds rows. Returns InvalidArgument, naming the key, if a key does not
   // belong to the bucket or has a row already, and Full if they do not fit.
   absl::Status Restore(const BucketRows& rows);
@@ -115,7 +125,7 @@ class TableBucket {
   absl::Status Append(const std::vector<uint32_t>& positions,
                       BucketRows* to) const;
   absl::Status Remove(const std::vector<uint64_t>& keys, int64_t step,
-                      RowsBefore* before);
+                      RowsBefore* before, BucketRows* undo);
 
   const int number_;
   const SparseTableSpec& spec_;

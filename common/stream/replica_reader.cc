@@ -7,18 +7,46 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/stream/read_call.h"
+#include "common/stream/replica_rows.h"
 
 namespace tributary {
 namespace {
 
 // Writes the arrays of a replica to a snapshot, in the order in which they must
-// arrive.
+// arrive, and then the rows to tables.
 class ReplicaReader {
  public:
-  ReplicaReader(const std::string& address, int64_t version, Snapshot* snapshot)
-      : address_(address), version_(version), snapshot_(snapshot) {}
+  ReplicaReader(const std::string& address, int64_t version,
+                const ReplicaTarget& to)
+      : address_(address),
+        version_(version),
+        snapshot_(to.snapshot),
+        rows_(to.tables),
+        has_rows_(to.tables.empty()) {}
 
-  absl::Status Take(const JournalPart& part, const ReceivedPayload& payload) {
+  absl::Status Take(const JournalMessage& message,
+                    const ReceivedPayload& payload) {
+    return message.has_rows() ? TakeRows(message.rows(), payload)
+                              : TakePart(message.part(), payload);
+  }
+
+  // Call it when the call has ended without an error.
+  absl::Status Finish() {
+    if (chunk_ < snapshot_->chunks.size()) {
+      return absl::DataLossError(absl::StrCat(address_, ": sent ", chunk_,
+                                              " of ", snapshot_->chunks.size(),
+                                              " chunks"));
+    }
+    if (!has_rows_) {
+      return absl::DataLossError(absl::StrCat(address_, ": sent no more rows"));
+    }
+    snapshot_->version = version_;
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status TakePart(const JournalPart& part,
+                        const ReceivedPayload& payload) {
     if (chunk_ == snapshot_->chunks.size() ||
         part.chunk() != snapshot_->chunks[chunk_].number ||
         part.array() != static_cast<int>(array_) ||
@@ -39,21 +67,24 @@ class ReplicaReader {
     return absl::OkStatus();
   }
 
-  // Call it when the call has ended without an error.
-  absl::Status Finish() {
-    if (chunk_ < snapshot_->chunks.size()) {
-      return absl::DataLossError(absl::StrCat(address_, ": sent ", chunk_,
-                                              " of ", snapshot_->chunks.size(),
-                                              " chunks"));
+  absl::Status TakeRows(const JournalRows& rows,
+                        const ReceivedPayload& payload) {
+    const absl::Status taken =
+        has_rows_ || !rows.whole()
+            ? absl::InvalidArgumentError("rows that were not requested")
+            : rows_.Take(rows, payload);
+    if (absl::IsInvalidArgument(taken) || absl::IsFailedPrecondition(taken)) {
+      return absl::DataLossError(absl::StrCat(address_, ": ", taken.message()));
     }
-    snapshot_->version = version_;
-    return absl::OkStatus();
+    has_rows_ = taken.ok() && rows_.complete();
+    return taken;
   }
 
- private:
   const std::string& address_;
   const int64_t version_;
   Snapshot* const snapshot_;
+  ReplicaRowsReader rows_;
+  bool has_rows_;  // True if no more rows are expected.
   // The next array to receive.
   size_t chunk_ = 0;
   size_t array_ = 0;
@@ -64,14 +95,16 @@ class ReplicaReader {
 absl::Status ReceiveReplica(std::unique_ptr<ReplicaReadStream> stream,
                             const std::string& address,
                             const ReadJournalRequest& request,
-                            Snapshot* snapshot) {
-  ReplicaReader reader(address, request.version(), snapshot);
+                            const ReplicaTarget& to) {
+  ReplicaReader reader(address, request.version(), to);
+  ReadJournalRequest sent = request;
+  sent.set_tables(!to.tables.empty());
   ReadCall<JournalMessage, ReadJournalRequest> call(
       std::move(stream),
       [&](const JournalMessage& message, const ReceivedPayload& payload) {
-        return reader.Take(message.part(), payload);
+        return reader.Take(message, payload);
       });
-  TRIBUTARY_RETURN_IF_ERROR(call.Run(request, address));
+  TRIBUTARY_RETURN_IF_ERROR(call.Run(sent, address));
   return reader.Finish();
 }
 

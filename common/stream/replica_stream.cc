@@ -40,6 +40,15 @@ class ReplicationSession final
     }
   }
 
+  void Send(ReplicaRows part, std::function<void()> kept) override {
+    absl::MutexLock lock(&order_mu_);
+    if (ending_) return;
+    waiting_.push_back(std::move(kept));
+    JournalMessage message;
+    *message.mutable_rows() = std::move(part.rows);
+    stream_->Send(message, std::move(part.payload), /*priority=*/0);
+  }
+
   void End() override {
     {
       absl::MutexLock lock(&order_mu_);
@@ -59,7 +68,9 @@ class ReplicationSession final
         waiting_.pop_front();
       }
     }
-    for (const auto& kept : done) kept();
+    for (const auto& kept : done) {
+      if (kept != nullptr) kept();
+    }
     return true;
   }
 

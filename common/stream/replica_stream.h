@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/message_stream.h"
+#include "common/stream/replica_rows.h"
 #include "proto/journal.pb.h"
 
 namespace tributary {
@@ -26,6 +27,8 @@ class ReplicaStream {
   // `kept` if the stream breaks first.
   virtual void Send(int64_t version, const Snapshot::Chunk& copy,
                     std::function<void()> kept) = 0;
+  // Sends a message with rows. Calls `kept`, unless it is null, as above.
+  virtual void Send(ReplicaRows part, std::function<void()> kept) = 0;
   // Ends the stream. After End has returned, no callback runs and Send does
   // nothing. Must be called before the destructor.
   virtual void End() = 0;

@@ -67,6 +67,9 @@ Inner InnerOf(const ServerMessage& message) {
 }
 
 Inner InnerOf(const JournalMessage& message) {
+  if (message.has_rows()) {
+    return {Tag(JournalMessage::kRowsFieldNumber), &message.rows()};
+  }
   return {Tag(JournalMessage::kPartFieldNumber), &message.part()};
 }
 
@@ -164,7 +167,8 @@ constexpr uint32_t PayloadKinds(const ServerMessage*) {
          1u << ServerMessage::kRowsFieldNumber;
 }
 constexpr uint32_t PayloadKinds(const JournalMessage*) {
-  return 1u << JournalMessage::kPartFieldNumber;
+  return 1u << JournalMessage::kPartFieldNumber |
+         1u << JournalMessage::kRowsFieldNumber;
 }
 constexpr uint32_t PayloadKinds(const StageMessage*) {
   return 1u << StageMessage::kTransferFieldNumber;

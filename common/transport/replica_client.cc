@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/stream/replica_reader.h"
 #include "common/transport/channel.h"
 #include "common/transport/grpc_client_stream.h"
 
@@ -29,14 +28,14 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
 
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
-                         Snapshot* snapshot) {
+                         const ReplicaTarget& to) {
   return ReceiveReplica(
       std::make_unique<GrpcClientStream<JournalMessage, ReadJournalRequest>>(
           CreateChannel(address, security),
           peer == ReplicaPeer::kServer ? "/tributary.Journal/ReadJournal"
                                        : "/tributary.Journal/ReadState",
           kFetchTimeout),
-      address, request, snapshot);
+      address, request, to);
 }
 
 }  // namespace tributary

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/parameters/snapshot.h"
+#include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
 #include "common/transport/security.h"
 #include "proto/journal.pb.h"
@@ -27,14 +27,11 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
 // Reads the in-memory replica that `request` describes from the server at
-// `address` into the buffers of `*snapshot`, which must contain all chunks of
-// the shard in `request`. Blocks for at most ten minutes. Returns DataLoss if a
-// copy is missing, out of order or of the wrong size. If the call fails,
-// returns the call's error, such as Unavailable, or DeadlineExceeded after ten
-// minutes.
+// `address`. Blocks for at most ten minutes. Returns the errors of
+// ReceiveReplica, such as Unavailable, or DeadlineExceeded after ten minutes.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
-                         Snapshot* snapshot);
+                         const ReplicaTarget& to);
 
 }  // namespace tributary
 

@@ -59,6 +59,9 @@ absl::StatusOr<std::unique_ptr<UpdateEngine>> UpdateEngine::Create(
     tables.servers = options.servers;
     tables.first_version = options.first_version;
     tables.awaits_norm = engine->traits_.updates_await_norm;
+    tables.whole_batches = engine->traits_.whole_batches;
+    tables.attempt = options.attempt;
+    tables.ledger_place = engine->layout_.chunk_count() + options.shard;
     tables.check = [check = &engine->check_](const NodeSum& sum) {
       return check->CheckStep("rows", sum);
     };

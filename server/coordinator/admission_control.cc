@@ -171,7 +171,7 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
   }
   if (attempt_.options.on_begin) attempt_.options.on_begin(*beginning);
   training_.Prepare(std::move(layout), ready, *beginning);
-  from_memory_ = !beginning->holders.empty();
+  stored_ = beginning->stored;
   if (beginning->resumes() || attempt_.mode->workers_load_state()) {
     SetInitialized();
   }
@@ -365,8 +365,8 @@ void AdmissionControl::OnConfigured(int shard) {
   ServerRoster& servers = attempt_.servers;
   servers.SetConfigured(shard);
   if (attempt_.keeps_replicas() && servers.all_configured()) {
-    servers.SendEach([&servers](int other) {
-      return ReplicateOrder(servers.servers(), other);
+    servers.SendEach([this, &servers](int other) {
+      return ReplicateOrder(servers.servers(), other, stored_);
     });
   }
   OpenWaiting();
@@ -380,7 +380,7 @@ void AdmissionControl::OnReplicated(int shard) {
 
 void AdmissionControl::OnReplicationFailure(int shard,
                                             const std::string& message) {
-  if (attempt_.phase.waiting()) memory_failed_ = from_memory_;
+  if (attempt_.phase.waiting()) memory_failed_ = !stored_.empty();
   // At the end of the attempt the other servers may disconnect first.
   if (!attempt_.phase.under_way()) return;
   attempt_.RollBack(

@@ -155,7 +155,7 @@ class AdmissionControl {
   // heartbeats, or a worker that did not initialize them, report.
   bool initialized_ = false;
   absl::Time initialized_since_;
-  bool from_memory_ = false;
+  std::vector<bool> stored_;  // See Beginning.
   bool memory_failed_ = false;
   absl::Time first_synced_ = absl::InfiniteFuture();
   std::vector<std::string> notices_;

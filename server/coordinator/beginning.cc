@@ -38,7 +38,7 @@ std::optional<ReplicaPoint> InMemory(
     holdings.push_back(server.replicas);
   }
   return NewestInMemory(holdings, ScopeOf(options, ready, servers.size()),
-                        layout);
+                        layout, options.job.has_sparse());
 }
 
 }  // namespace
@@ -72,6 +72,7 @@ absl::StatusOr<Beginning> ChooseBeginning(
     beginning.job_state = std::move(memory->job_state);
     beginning.checkpoint.clear();
     beginning.holders = std::move(memory->holders);
+    beginning.stored = std::move(memory->stored);
   }
   beginning.step =
       Rounds(options.job, ready.data().steps()).StepsAfter(beginning.version);
@@ -130,11 +131,12 @@ ServerOrder ConfigureOrder(const AttemptOptions& options, const Ready& ready,
 }
 
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
-                           int shard) {
+                           int shard, const std::vector<bool>& stored) {
   ServerOrder order;
   order.mutable_replicate()->set_address(
       servers[ReplicaHolderOf(shard, static_cast<int>(servers.size()))]
           .address);
+  order.mutable_replicate()->set_stored(!stored.empty() && stored[shard]);
   return order;
 }
 

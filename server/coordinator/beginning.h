@@ -40,6 +40,9 @@ struct Beginning {
   // Indexed by shard: the server that holds the in-memory replica of the
   // shard's state. Empty if the attempt does not begin from replicas.
   std::vector<int> holders;
+  // Indexed by shard: whether the shard's replica holder has the state that the
+  // attempt begins with. Empty if `holders` is.
+  std::vector<bool> stored;
 
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
 };
@@ -72,9 +75,9 @@ ServerOrder ConfigureOrder(const AttemptOptions& options, const Ready& ready,
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 // Returns the order that tells the server of `shard` which server receives its
-// replicas.
+// replicas. `stored` is that of the Beginning.
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
-                           int shard);
+                           int shard, const std::vector<bool>& stored);
 
 }  // namespace tributary
 

@@ -94,7 +94,8 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
       return attempt.local->replicator().ReadCopies(
-          shard, sources.version, holder, sources.addresses[holder], snapshot);
+          shard, sources.version, holder, sources.addresses[holder],
+          {snapshot, /*tables=*/{}});
     };
   }
   const absl::Status read = ReadFinalModel(sources, options, layout, arena);

@@ -11,6 +11,7 @@
 #include "common/metrics/traffic.h"
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
+#include "common/update/tables/table_sizes.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/table_files.h"
@@ -42,19 +43,56 @@ int64_t BytesOfTables(const ProcessStatistics& statistics) {
 // sizes of its tables.
 void SetAccount(const UpdateEngine* engine, const JobSpec& job,
                 const std::optional<ArenaLayout>& layout,
-                ProcessStatistics* statistics) {
+                const ReplicaStore* replicas, ProcessStatistics* statistics) {
   if (engine == nullptr && !layout.has_value()) return;
   if (engine != nullptr && engine->tables() != nullptr) {
-    engine->tables()->AddSizes(statistics);
+    AddTableSizes(*engine->tables(), statistics);
   }
   // Gradients of more workers wait only if workers are not equally fast.
   constexpr int kWorkers = 2;
+  const int64_t copies =
+      replicas == nullptr ? 0 : replicas->tables().copy_bytes();
   *statistics->mutable_memory_account() = ServerMemory(
       {engine != nullptr ? engine->job() : job,
        engine != nullptr ? engine->layout().ElementsOf(engine->chunk_numbers())
                          : layout->arena_elements(),
        kWorkers, statistics->shared_bytes_received() > 0,
-       BytesOfTables(*statistics)});
+       BytesOfTables(*statistics) + copies});
+}
+
+// Sends what each step changes in the tables, if there are any.
+void ReplicateRows(TableEngine* tables, Replicator* replicator) {
+  if (tables == nullptr) return;
+  tables->SetReplicator([replicator](int64_t version,
+                                     const std::vector<BucketRows>& changes,
+                                     std::function<void()> kept) {
+    replicator->KeepRows(version, changes, std::move(kept));
+  });
+}
+
+// Reads the chunks and tables (null if the job has none) of `shard`, with which
+// the attempt begins, from replicas. This server's own tables are used as they
+// are.
+absl::Status ReadReplica(int shard, const JournalStart& start,
+                         Replicator* replicator, TableEngine* tables,
+                         Snapshot* snapshot) {
+  ReplicaTarget to;
+  to.snapshot = snapshot;
+  if (tables != nullptr) {
+    if (start.holder() == shard) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          ServerTables own,
+          replicator->replicas()->tables().Find(shard, start.version()));
+      tables->Adopt(std::move(own));
+    } else {
+      to.tables = tables->server_tables();
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(replicator->ReadCopies(
+      shard, start.version(), start.holder(), start.address(), to));
+  // The next checkpoint has no earlier one to add to.
+  if (tables != nullptr) tables->ChangeAll();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -66,7 +104,7 @@ LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
       files_(files),
       service_(service),
       report_(std::move(report)),
-      replicator_(shard, report_),
+      replicator_(shard, executors.pool.get(), report_),
       snapshots_(files, report_),
       writer_(executors.writer.get()),
       pool_(executors.pool.get()),
@@ -202,11 +240,15 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                                  std::function<void()> kept) {
       replicator_.Keep(version, std::move(copy), std::move(kept));
     });
+    ReplicateRows(engine->tables(), &replicator_);
   }
   if (options.first_version > 0 || !configure.checkpoint().empty()) {
     TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, engine.get()));
   }
-  replicator_.Begin(options.first_version);
+  replicator_.Begin(options.first_version,
+                    replicates && engine->tables() != nullptr
+                        ? engine->tables()->server_tables()
+                        : ServerTables());
   EngineCheckpoints::Options checkpoints;
   checkpoints.shard = shard_;
   checkpoints.servers = configure.servers();
@@ -269,17 +311,17 @@ absl::Status LocalServer::Restore(const Configure& configure,
       MakeSnapshot(engine->layout(), engine->chunk_numbers(),
                    static_cast<int>(engine->slot_names().size()));
   if (configure.has_journal()) {
-    const JournalStart& start = configure.journal();
-    TRIBUTARY_RETURN_IF_ERROR(replicator_.ReadCopies(
-        shard_, start.version(), start.holder(), start.address(), &snapshot));
+    TRIBUTARY_RETURN_IF_ERROR(ReadReplica(shard_, configure.journal(),
+                                          &replicator_, engine->tables(),
+                                          &snapshot));
   } else {
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
                                         engine->layout(), &snapshot));
+    TRIBUTARY_RETURN_IF_ERROR(
+        RestoreTables(configure.checkpoint(), manifest, engine->tables()));
   }
   const int64_t version = snapshot.version;
   engine->Restore(std::move(snapshot));
-  TRIBUTARY_RETURN_IF_ERROR(
-      RestoreTables(configure.checkpoint(), manifest, engine->tables()));
   if (!configure.job().recovery().journal()) return absl::OkStatus();
   // Keeps the state here as well, so that it survives the loss of its source.
   absl::Status added;
@@ -299,7 +341,8 @@ absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
   }
   // Runs on the pool because opening a stream may read certificates, and the
   // coordinator sends orders to its own server with its lock held.
-  pool_->Run([this, address = order.address()] { replicator_.Open(address); });
+  pool_->Run(
+      [this, order] { replicator_.Open(order.address(), order.stored()); });
   return absl::OkStatus();
 }
 
@@ -373,8 +416,9 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
                    "Chunks whose gradients are complete and that wait for a "
                    "thread that updates them.",
                    held->QueuedUpdates());
-    if (held->tables() != nullptr) held->tables()->AddMetrics(page);
+    if (held->tables() != nullptr) AddTableMetrics(*held->tables(), page);
   }
+  replicator_.AddMetrics(page);
   snapshots_.AddMetrics(page);
 }
 
@@ -389,7 +433,7 @@ ProcessStatistics LocalServer::Statistics() const {
   }
   meter_.Fill(&statistics);
   absl::MutexLock lock(&mu_);
-  SetAccount(engine_.get(), job_, layout_, &statistics);
+  SetAccount(engine_.get(), job_, layout_, replicator_.replicas(), &statistics);
   return statistics;
 }
 

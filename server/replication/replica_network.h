@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/parameters/snapshot.h"
+#include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
 #include "proto/journal.pb.h"
 
@@ -32,15 +32,14 @@ class ReplicaNetwork {
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;
   // Reads the copies of a shard that `request` describes from the server at
-  // `address` into the buffers of `*snapshot`, which must list all chunks of
-  // the shard. Blocks for a bounded time. Returns NotFound if that server does
+  // `address`. Blocks for a bounded time. Returns NotFound if that server does
   // not have these copies, FailedPrecondition if its copies are of a different
   // JournalScope (job, run, model and data), ResourceExhausted if too many
   // processes are reading them, Unavailable if the server cannot be reached,
   // and DataLoss if its answer is malformed.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
-                             Snapshot* snapshot) = 0;
+                             const ReplicaTarget& to) = 0;
 };
 
 }  // namespace tributary

@@ -1,6 +1,7 @@
 #include "server/replication/replica_read_session.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -50,14 +51,16 @@ absl::Status ReplicaReadSession::Prepare(const ReadJournalRequest& request) {
                                 return !requested.Contains(chunk.number);
                               }),
                chunks.end());
+  if (!request.tables()) return absl::OkStatus();
+  const TableReplicas& replicas = memory_->tables();
+  TRIBUTARY_ASSIGN_OR_RETURN(ServerTables tables,
+                             replicas.Find(request.shard(), request.version()));
+  tables_.emplace(std::move(tables), request.version(), replicas.fixed_lag());
   return absl::OkStatus();
 }
 
 void ReplicaReadSession::SendNext() {
-  if (chunk_ == snapshot_.chunks.size()) {
-    stream_->Close(absl::OkStatus());
-    return;
-  }
+  if (chunk_ == snapshot_.chunks.size()) return SendRows();
   const Snapshot::Chunk& chunk = snapshot_.chunks[chunk_];
   ReplicaPart part(snapshot_.version, chunk, array_);
   if (++array_ > static_cast<int>(chunk.slots.size())) {
@@ -66,6 +69,21 @@ void ReplicaReadSession::SendNext() {
   }
   // The stream may call OnSent on another thread before Send has returned.
   stream_->Send(part.message, std::move(part.payload), /*priority=*/0);
+}
+
+void ReplicaReadSession::SendRows() {
+  if (rows_.empty() && tables_.has_value()) {
+    absl::StatusOr<std::vector<ReplicaRows>> next = tables_->Next();
+    if (!next.ok()) return stream_->Close(next.status());
+    rows_.assign(std::make_move_iterator(next->begin()),
+                 std::make_move_iterator(next->end()));
+  }
+  if (rows_.empty()) return stream_->Close(absl::OkStatus());
+  ReplicaRows part = std::move(rows_.front());
+  rows_.pop_front();
+  JournalMessage message;
+  *message.mutable_rows() = std::move(part.rows);
+  stream_->Send(message, std::move(part.payload), /*priority=*/0);
 }
 
 }  // namespace tributary

@@ -4,11 +4,14 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/message_stream.h"
+#include "common/stream/replica_rows.h"
 #include "proto/journal.pb.h"
 #include "server/replication/replica_store.h"
 
@@ -28,7 +31,8 @@ struct ReplicaReads {
 inline constexpr int kMostReadsByServers = 2;
 
 // Sends the copies of the requested chunks of one shard at one version, in the
-// order of chunks and arrays. Keeps only one message in the stream's queue.
+// order of chunks and arrays, and then the rows of its tables. Keeps only one
+// message in the stream's queue, and copies the rows of one bucket at a time.
 class ReplicaReadSession final
     : public ServerSession<ReadJournalRequest, JournalMessage> {
  public:
@@ -47,8 +51,9 @@ class ReplicaReadSession final
 
  private:
   absl::Status Prepare(const ReadJournalRequest& request);
-  // Sends the next array, or closes the call after the last one.
+  // Sends the next array or rows, or closes the call after the last ones.
   void SendNext();
+  void SendRows();
 
   const ReplicaStore* const memory_;
   const std::shared_ptr<ReplicaReads> reads_;
@@ -59,6 +64,9 @@ class ReplicaReadSession final
   Snapshot snapshot_;
   size_t chunk_ = 0;
   int array_ = 0;
+  // The rows, if they were requested, and those that are copied.
+  std::optional<WholeTables> tables_;
+  std::deque<ReplicaRows> rows_;
 };
 
 }  // namespace tributary

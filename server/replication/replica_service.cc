@@ -22,9 +22,9 @@ std::unique_ptr<ReplicaStream> ReplicaService::Open(
 
 absl::Status ReplicaService::Fetch(const std::string& address,
                                    const ReadJournalRequest& request,
-                                   Snapshot* snapshot) {
+                                   const ReplicaTarget& to) {
   return ReadReplica(Reach(address), options_.security, ReplicaPeer::kServer,
-                     request, snapshot);
+                     request, to);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*

@@ -50,7 +50,7 @@ class ReplicaService final
       std::function<void(const absl::Status&)> lost) override;
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
-                     Snapshot* snapshot) override;
+                     const ReplicaTarget& to) override;
 
   // Waits until no call uses the replicas. Call it after the gRPC server's
   // shutdown.

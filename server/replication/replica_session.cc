@@ -33,14 +33,15 @@ void ReplicaSession::OnMessage(const JournalMessage& message,
 absl::Status ReplicaSession::Handle(const JournalMessage& message,
                                     const ReceivedPayload& payload) {
   if (message.has_hello()) return OnHello(message.hello());
-  if (!message.has_part()) {
+  if (!message.has_part() && !message.has_rows()) {
     return absl::InvalidArgumentError("a message of an unknown kind");
   }
   if (from_ < 0) {
     return absl::FailedPreconditionError(
         "the first message must be JournalHello");
   }
-  return OnPart(message.part(), payload);
+  return message.has_rows() ? OnRows(message.rows(), payload)
+                            : OnPart(message.part(), payload);
 }
 
 absl::Status ReplicaSession::OnHello(const JournalHello& hello) {
@@ -100,6 +101,17 @@ absl::Status ReplicaSession::OnPart(const JournalPart& part,
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("J1"));
   TRIBUTARY_RETURN_IF_ERROR(
       memory_->Add(from_, version_, std::exchange(copy_, Snapshot::Chunk())));
+  return Kept();
+}
+
+absl::Status ReplicaSession::OnRows(const JournalRows& rows,
+                                    const ReceivedPayload& payload) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("J1"));
+  TRIBUTARY_RETURN_IF_ERROR(memory_->tables().Take(from_, rows, payload));
+  return Kept();
+}
+
+absl::Status ReplicaSession::Kept() {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("J2"));
   {
     absl::MutexLock lock(&kept_mu_);

@@ -19,7 +19,8 @@ namespace tributary {
 
 // Adds the copies from the server whose state is replicated here, or from a
 // worker of an all-reduce, to a ReplicaStore. Tells the sender how many copies
-// of this stream are stored; one answer may acknowledge several copies.
+// and messages with rows of this stream are stored; one answer may acknowledge
+// several.
 class ReplicaSession final
     : public ServerSession<JournalMessage, JournalAnswer> {
  public:
@@ -40,6 +41,10 @@ class ReplicaSession final
   absl::Status OnHello(const JournalHello& hello);
   absl::Status OnPart(const JournalPart& part, const ReceivedPayload& payload)
       ABSL_LOCKS_EXCLUDED(kept_mu_);
+  absl::Status OnRows(const JournalRows& rows, const ReceivedPayload& payload)
+      ABSL_LOCKS_EXCLUDED(kept_mu_);
+  // Acknowledges what was stored.
+  absl::Status Kept() ABSL_LOCKS_EXCLUDED(kept_mu_);
 
   const int shard_;
   const int64_t attempt_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,7 @@ void ReplicaStore::Begin(const JournalScope& scope, const ArenaLayout& layout,
   arrays_ = arrays;
   shards_.clear();
   states_.clear();
+  tables_.KeepOnly(std::nullopt);
 }
 
 void ReplicaStore::KeepOnly(std::optional<int64_t> version) {
@@ -50,6 +52,7 @@ void ReplicaStore::KeepOnly(std::optional<int64_t> version) {
   for (auto& [shard, chunks] : shards_) {
     for (Versions& versions : chunks) forget(&versions);
   }
+  tables_.KeepOnly(version);
 }
 
 absl::Status ReplicaStore::CheckScope(const JournalScope& scope) const {
@@ -115,18 +118,45 @@ void ReplicaStore::AddJobState(int64_t version, const JobState& state) {
   if (states_.size() > kJobStates) states_.erase(states_.begin());
 }
 
+std::optional<std::vector<int64_t>> ReplicaStore::WholeVersions(
+    int shard) const {
+  if (layout_->ChunksOf(shard, scope_.servers()).empty()) return std::nullopt;
+  std::vector<int64_t> whole;
+  const auto found = shards_.find(shard);
+  if (found == shards_.end()) return whole;
+  const std::vector<Versions>& chunks = found->second;
+  for (const auto& [version, copy] : chunks.front()) {
+    if (std::all_of(chunks.begin(), chunks.end(),
+                    [v = version](const Versions& versions) {
+                      return versions.count(v) > 0;
+                    })) {
+      whole.push_back(version);
+    }
+  }
+  return whole;
+}
+
 std::optional<JournalHoldings> ReplicaStore::Holdings() const {
+  const std::map<int, std::vector<int64_t>> tables = tables_.Versions();
   absl::MutexLock lock(&mu_);
-  if (shards_.empty()) return std::nullopt;
+  if (shards_.empty() && tables.empty()) return std::nullopt;
   JournalHoldings holdings;
   *holdings.mutable_scope() = scope_;
-  for (const auto& [shard, chunks] : shards_) {
-    for (const auto& [version, copy] : chunks.front()) {
-      const bool whole = std::all_of(chunks.begin(), chunks.end(),
-                                     [v = version](const Versions& versions) {
-                                       return versions.count(v) > 0;
-                                     });
-      if (!whole) continue;
+  std::set<int> shards;
+  for (const auto& [shard, chunks] : shards_) shards.insert(shard);
+  for (const auto& [shard, versions] : tables) shards.insert(shard);
+  for (const int shard : shards) {
+    const auto of_tables = tables.find(shard);
+    // A shard with neither is not in `shards`.
+    std::vector<int64_t> versions = WholeVersions(shard).value_or(
+        of_tables == tables.end() ? std::vector<int64_t>() : of_tables->second);
+    for (const int64_t version : versions) {
+      if (tables_.used() &&
+          (of_tables == tables.end() ||
+           std::count(of_tables->second.begin(), of_tables->second.end(),
+                      version) == 0)) {
+        continue;
+      }
       JournalHoldings::Whole* const entry = holdings.add_whole();
       entry->set_shard(shard);
       entry->set_version(version);
@@ -164,11 +194,11 @@ absl::StatusOr<Snapshot> ReplicaStore::Find(int shard, int64_t version) const {
 
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
-    const JournalScope& scope, const ArenaLayout& layout) {
+    const JournalScope& scope, const ArenaLayout& layout, bool tables) {
   const int servers = static_cast<int>(holdings.size());
   std::map<int64_t, JobState> states;
-  // Maps version to shard to the server that holds it.
-  std::map<int64_t, std::map<int, int>> holders;
+  // Maps version to shard to the servers that hold it.
+  std::map<int64_t, std::map<int, std::set<int>>> holders;
   for (int server = 0; server < servers; ++server) {
     if (!holdings[server].has_value()) continue;
     const JournalHoldings& held = *holdings[server];
@@ -178,15 +208,15 @@ std::optional<ReplicaPoint> NewestInMemory(
     }
     for (const JournalHoldings::Whole& whole : held.whole()) {
       if (whole.shard() < 0 || whole.shard() >= servers) continue;
-      int& holder =
-          holders[whole.version()].emplace(whole.shard(), server).first->second;
-      if (server == whole.shard()) holder = server;
+      holders[whole.version()][whole.shard()].insert(server);
     }
   }
   for (auto found = holders.rbegin(); found != holders.rend(); ++found) {
     auto& [version, by_shard] = *found;
     for (int shard = 0; shard < servers; ++shard) {
-      if (layout.ChunksOf(shard, servers).empty()) by_shard[shard] = shard;
+      if (!tables && layout.ChunksOf(shard, servers).empty()) {
+        by_shard[shard] = {shard, ReplicaHolderOf(shard, servers)};
+      }
     }
     const auto state = states.find(version);
     if (static_cast<int>(by_shard.size()) < servers || state == states.end()) {
@@ -195,8 +225,11 @@ std::optional<ReplicaPoint> NewestInMemory(
     ReplicaPoint point;
     point.version = version;
     point.job_state = state->second;
-    for (const auto& [shard, holder] : by_shard) {
-      point.holders.push_back(holder);
+    for (const auto& [shard, servers_with] : by_shard) {
+      point.holders.push_back(
+          servers_with.count(shard) > 0 ? shard : *servers_with.begin());
+      point.stored.push_back(
+          servers_with.count(ReplicaHolderOf(shard, servers)) > 0);
     }
     return point;
   }

@@ -19,6 +19,7 @@
 #include "proto/job.pb.h"
 #include "proto/journal.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/replication/table_replicas.h"
 
 namespace tributary {
 
@@ -34,6 +35,9 @@ namespace tributary {
 // chunks. Each chunk is then at w or w + 1, so after the loss of any one
 // server, w is among the newest two versions of every chunk on the remaining
 // servers. No worker has received a version beyond w + 1.
+//
+// In a job with tables, the same holds for the tables of a server; see
+// TableEngine.
 class ReplicaStore {
  public:
   // Starts to keep copies of chunks for the job and run in `scope`. Each copy
@@ -43,8 +47,8 @@ class ReplicaStore {
   // otherwise they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Discards all copies of chunks and all job states except those of `version`.
-  // With nullopt, discards all.
+  // Discards all copies of chunks, all tables and all job states except those
+  // of `version`. With nullopt, discards all.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns FailedPrecondition if `scope` differs from the scope passed to
@@ -63,9 +67,13 @@ class ReplicaStore {
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // The tables of both shards; empty in jobs without tables.
+  TableReplicas& tables() { return tables_; }
+  const TableReplicas& tables() const { return tables_; }
+
   // Returns the contents of this store for the Enlist message: for each shard,
-  // the versions of which all chunks are present, and the job states. Returns
-  // nullopt if the store holds no copy.
+  // the versions of which all chunks and tables are present, and the job
+  // states. Returns nullopt if the store holds no copy.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the copies of all chunks of a shard at `version`. The copies share
   // their buffers with this object, so the caller must not modify them. Returns
@@ -88,6 +96,11 @@ class ReplicaStore {
  private:
   using Versions = std::map<int64_t, Snapshot::Chunk>;
 
+  // Returns the versions of which all chunks of the shard are present; nothing
+  // if the shard has no chunks.
+  std::optional<std::vector<int64_t>> WholeVersions(int shard) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+
   // Returns the index of `chunk` among the shard's chunks.
   absl::StatusOr<size_t> PlaceOf(int shard, int chunk) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
@@ -101,6 +114,7 @@ class ReplicaStore {
   // the shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);
+  TableReplicas tables_;
 };
 
 // A version from which a job can resume with the in-memory replicas of its
@@ -108,18 +122,21 @@ class ReplicaStore {
 struct ReplicaPoint {
   int64_t version = 0;
   JobState job_state;
-  // For each shard, the server that holds the replica of its state.
+  // For each shard, a server that has its state in memory.
   std::vector<int> holders;
+  // For each shard, whether the next server (ReplicaHolderOf) has it.
+  std::vector<bool> stored;
 };
 
 // Returns the newest version for which the replica of every shard, and the
 // JobState, are in the memory of at least one server. Returns nullopt if there
 // is none. `holdings` contains what each server reported in Enlist, indexed by
 // shard. Ignores reports of a different scope (job, run, model or data).
-// `layout` is the layout of the job's model.
+// `layout` is the layout of the job's model. Without `tables`, a shard without
+// chunks has no state.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
-    const JournalScope& scope, const ArenaLayout& layout);
+    const JournalScope& scope, const ArenaLayout& layout, bool tables);
 
 // Returns the server that keeps the replica of the shard: the next server, or
 // server 0 for the last shard.

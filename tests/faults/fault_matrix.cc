@@ -11,7 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/sha256.h"
 #include "common/job/job.h"
+#include "common/os/file.h"
 #include "tests/faults/process_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -46,6 +48,47 @@ std::string VictimOf(const std::string& point, int64_t seed) {
   return absl::StrCat("server-", seed % 2);
 }
 
+// Rows are admitted late, expire, and are removed for want of space.
+JobSpec TablesJob(const FaultCase& fault) {
+  // 64 rows of each bucket.
+  const auto disk = [&](int row_bytes) {
+    return fault.disk
+               ? absl::StrCat("memory_bytes: ", 64 * 12 * row_bytes, " disk {}")
+               : "";
+  };
+  return ParseJob(absl::StrCat(R"(
+           model { dlrm { bottom: 16 top: 32 } }
+           data { clicks { samples: 20000 evaluation_samples: 500
+                           scale: 0.001 } }
+           batch { global: 128 micro_batches: 8 }
+           optimizer { sgd { learning_rate: 0.05 } }
+           exchange { parameter_server { chunk_bytes: 4096 } }
+           sparse { fixed_lag: )",
+                               fault.fixed_lag, R"(
+             table { name: "ids" dim: 8 buckets: 12
+                     row_wise_adagrad { learning_rate: 0.05 }
+                     admission { min_count: 2 } expiry { unused_steps: 7 } )",
+                               disk(56), R"( }
+             table { name: "others" dim: 8 buckets: 12 capacity: 2000
+                     adam { learning_rate: 0.01 } )",
+                               disk(112), R"( }
+             feature { column: "C1" table: "ids" }
+             feature { column: "C4" table: "others" }
+             feature { column: "C7" table: "ids" }
+             feature { column: "C10" table: "others" }
+             feature { column: "C13" table: "others" }
+           })"),
+                  "tables")
+      .value();
+}
+
+// Returns the digest of the rows of a finished run; empty if it has none.
+std::string RowsDigest(const std::string& run) {
+  const auto bytes = ReadFile(absl::StrCat(run, "/final/tables.rows"),
+                              /*max_bytes=*/100 << 20);
+  return bytes.ok() ? Sha256Hex(*bytes) : "";
+}
+
 std::string MakeFolder(const std::string& parent) {
   std::string folder = parent + "/fault-XXXXXX";
   return mkdtemp(folder.data()) == nullptr ? std::string() : folder;
@@ -63,7 +106,14 @@ std::vector<std::string> AllFailpoints() {
 FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   const absl::Time begin = absl::Now();
   const std::string folder = MakeFolder(parent);
-  JobSpec job = TinyJob(fault.model, folder);
+  const bool tables = fault.model == "tables";
+  JobSpec job = tables ? TablesJob(fault) : TinyJob(fault.model, folder);
+  if (fault.asynchronous) {
+    job.mutable_exchange()
+        ->mutable_parameter_server()
+        ->mutable_consistency()
+        ->mutable_asynchronous();
+  }
   job.set_steps(kSteps);
   job.clear_epochs();
   job.set_seed(static_cast<uint64_t>(fault.seed));
@@ -72,7 +122,8 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   job.mutable_output()->set_log_every_steps(1);
   if (fault.replicas) {
     job.mutable_recovery()->set_journal(true);
-    job.mutable_checkpoint()->set_every_steps(0);
+    // The only checkpoint is that of the end, with the rows.
+    job.mutable_checkpoint()->set_every_steps(tables ? 10 * kSteps : 0);
   }
   if (job.optimizer().has_sgd()) {
     job.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
@@ -90,8 +141,10 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
                    "*off->1*", fault.action);
   if (fault.point == "S17") {
     // A checkpoint is restored only after another crash: in the write of the
-    // second checkpoint, because each consists of two files of a server.
-    options.failpoints[victim] = "S13=2*off->1*crash";
+    // second checkpoint, because each consists of two files of a server, or,
+    // with those of rows, of three or four.
+    options.failpoints[victim] =
+        tables ? "S13=4*off->1*crash" : "S13=2*off->1*crash";
     options.failpoints_again[victim] = setting;
   } else if (!fault.point.empty()) {
     options.failpoints[victim] = setting;
@@ -105,14 +158,16 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
       running->Signal(victim, SIGTERM);
     }
   });
-  if (result.status.ok()) result.status = cluster.CheckLedger(kSteps);
+  if (result.status.ok())
+    result.status = cluster.CheckLedger(kSteps, !fault.asynchronous);
   // The windows of a text differ from epoch to epoch.
-  if (result.status.ok() && !job.data().has_text()) {
+  if (result.status.ok() && !job.data().has_text() && !tables) {
     result.status =
         cluster.CheckSamples({kSteps, kTinyJobSamples, job.batch().global(),
                               static_cast<int>(job.batch().micro_batches())});
   }
   result.weights_sha256 = cluster.weights_sha256();
+  if (tables) result.rows_sha256 = RowsDigest(folder + "/run");
   result.actions = cluster.actions();
   result.restarts = cluster.restarts();
   result.steps_again = cluster.StepsAgain();

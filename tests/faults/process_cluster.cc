@@ -284,18 +284,19 @@ absl::Status ProcessCluster::CheckSamples(const SampleLedgerJob& job) const {
   return CheckSampleLedger(Path("sample_ledger"), job);
 }
 
-absl::Status ProcessCluster::CheckLedger(int64_t steps) const {
-  TRIBUTARY_ASSIGN_OR_RETURN(const Ledger ledger, ReadLedger());
-  const auto& [applied, sample_counts] = ledger;
+absl::Status ProcessCluster::CheckLedger(int64_t steps, bool ordered) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger());
+  auto& [applied, sample_counts] = ledger;
   for (const auto& [step, seen] : sample_counts) {
     if (seen.size() != 1) {
       return absl::DataLossError(
           absl::StrCat("step ", step, " was made of different samples"));
     }
   }
-  for (const auto& [chunk, attempts] : applied) {
+  for (auto& [chunk, attempts] : applied) {
     int64_t reached = 0;  // All steps below were applied in some attempt.
-    for (const auto& [attempt, done] : attempts) {
+    for (auto& [attempt, done] : attempts) {
+      if (!ordered) std::sort(done.begin(), done.end());
       for (size_t i = 0; i < done.size(); ++i) {
         const int64_t expected = done[0] + static_cast<int64_t>(i);
         if (done[i] == expected) continue;

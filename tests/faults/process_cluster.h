@@ -72,9 +72,9 @@ class ProcessCluster {
   // Returns the digest of the final weights in summary.json. Call after Run.
   std::string weights_sha256() const;
   // Checks that each update was applied exactly once, with all samples of the
-  // batch. Returns OK, or an error that describes the first violation. Call
-  // after Run.
-  absl::Status CheckLedger(int64_t steps) const;
+  // batch; and, if they are `ordered`, in their order. Returns OK, or an error
+  // that describes the first violation. Call after Run.
+  absl::Status CheckLedger(int64_t steps, bool ordered = true) const;
   // Checks that each sample of each epoch was used exactly once; see
   // CheckSampleLedger. Call after Run.
   absl::Status CheckSamples(const SampleLedgerJob& job) const;

@@ -69,6 +69,55 @@ INSTANTIATE_TEST_SUITE_P(Three, ReplicaTest,
                                           testing::Values(3)),
                          NameOf);
 
+FaultCase TablesCase(const std::string& point, int64_t seed, int servers,
+                     int fixed_lag, bool disk) {
+  FaultCase fault = Case(point, seed, servers);
+  fault.model = "tables";
+  fault.fixed_lag = fixed_lag;
+  fault.disk = disk;
+  return fault;
+}
+
+// Parameters: failpoint, seed, number of servers, fixed_lag, disk.
+class TablesReplicaTest
+    : public testing::TestWithParam<
+          std::tuple<std::string, int64_t, int, int, bool>> {};
+
+// A server holds rows as well: those that it loses come from the replica, and
+// the other servers take back a step that the lost one has not done.
+TEST_P(TablesReplicaTest, ACrashCostsNoStep) {
+  const auto& [point, seed, servers, fixed_lag, disk] = GetParam();
+  const std::string folder = MakeTestFolder();
+  const FaultResult undisturbed =
+      RunFault(TablesCase("", seed, servers, fixed_lag, disk), folder);
+  EXPECT_TRUE(undisturbed.status.ok()) << undisturbed.status;
+  EXPECT_NE(undisturbed.rows_sha256, "");
+  const FaultResult result =
+      RunFault(TablesCase(point, seed, servers, fixed_lag, disk), folder);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, 1);
+  EXPECT_GE(result.restarts, 1);
+  EXPECT_EQ(result.steps_again, 0);
+  EXPECT_EQ(result.weights_sha256, undisturbed.weights_sha256);
+  EXPECT_EQ(result.rows_sha256, undisturbed.rows_sha256);
+}
+
+INSTANTIATE_TEST_SUITE_P(, TablesReplicaTest,
+                         testing::Values(std::make_tuple("S5", 1, 2, 0, false),
+                                         std::make_tuple("S7", 2, 2, 1, true),
+                                         std::make_tuple("S10", 1, 3, 1, false),
+                                         std::make_tuple("S10", 2, 2, 0, true),
+                                         std::make_tuple("J1", 1, 2, 1, false),
+                                         std::make_tuple("J1", 2, 3, 0, true),
+                                         std::make_tuple("J2", 1, 2, 0, true),
+                                         std::make_tuple("J2", 2, 3, 1, false)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param),
+                                               "_seed_",
+                                               std::get<1>(info.param), "_lag_",
+                                               std::get<3>(info.param));
+                         });
+
 // The server fails when the coordinator requests its part of the model. With
 // three servers, another server than the coordinator holds the replica.
 TEST(SlowReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {

@@ -1,8 +1,10 @@
 // Runs combinations of failpoints, actions, models and seeds, and prints a
 // table:
 //   run_faults PROGRAM FOLDER [--points W1,S3] [--actions crash,error]
-//              [--models mlp,gpt] [--seeds 3]
-// Exits with 1 if any run fails its checks.
+//              [--models mlp,gpt,tables] [--seeds 3] [--servers 2]
+//              [--replicas 1] [--fixed_lag 1] [--disk 1]
+// The last two concern the model `tables`. Exits with 1 if any run fails its
+// checks.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -25,6 +27,7 @@ struct Flags {
   std::vector<std::string> actions = {"crash", "stop(5000)", "error"};
   std::vector<std::string> models = {"mlp", "gpt"};
   int64_t seeds = 3;
+  FaultCase fault;  // With the other flags.
 };
 
 bool Parse(int argc, char** argv, Flags* flags) {
@@ -40,8 +43,16 @@ bool Parse(int argc, char** argv, Flags* flags) {
       flags->actions = values;
     } else if (name == "--models") {
       flags->models = values;
-    } else if (name != "--seeds" ||
-               !absl::SimpleAtoi(argv[i + 1], &flags->seeds)) {
+    } else if (name == "--seeds") {
+      if (!absl::SimpleAtoi(argv[i + 1], &flags->seeds)) return false;
+    } else if (name == "--servers") {
+      if (!absl::SimpleAtoi(argv[i + 1], &flags->fault.servers)) return false;
+    } else if (name == "--fixed_lag") {
+      if (!absl::SimpleAtoi(argv[i + 1], &flags->fault.fixed_lag)) return false;
+    } else if (name == "--replicas") {
+      if (!absl::SimpleAtob(argv[i + 1], &flags->fault.replicas)) return false;
+    } else if (name != "--disk" ||
+               !absl::SimpleAtob(argv[i + 1], &flags->fault.disk)) {
       return false;
     }
   }
@@ -53,14 +64,15 @@ int Main(const Flags& flags) {
   std::map<std::string, std::vector<double>> recovery;  // Times by action.
   for (const std::string& model : flags.models) {
     for (int64_t seed = 1; seed <= flags.seeds; ++seed) {
-      FaultCase fault;
+      FaultCase fault = flags.fault;
       fault.program = flags.program;
       fault.model = model;
       fault.seed = seed;
       const FaultResult undisturbed = RunFault(fault, flags.folder);
-      std::printf("%s seed %d undisturbed: %s %s\n", model.c_str(),
+      std::printf("%s seed %d undisturbed: %s %s %s\n", model.c_str(),
                   static_cast<int>(seed), undisturbed.status.ToString().c_str(),
-                  undisturbed.weights_sha256.c_str());
+                  undisturbed.weights_sha256.c_str(),
+                  undisturbed.rows_sha256.c_str());
       for (const std::string& point : flags.points) {
         for (const std::string& action : flags.actions) {
           fault.point = point;
@@ -68,7 +80,8 @@ int Main(const Flags& flags) {
           const FaultResult result = RunFault(fault, flags.folder);
           ++runs;
           const bool equal =
-              result.weights_sha256 == undisturbed.weights_sha256;
+              result.weights_sha256 == undisturbed.weights_sha256 &&
+              result.rows_sha256 == undisturbed.rows_sha256;
           const bool good = result.status.ok() && equal;
           if (!good) ++wrong;
           if (result.actions == 0) ++silent;
@@ -109,7 +122,8 @@ int main(int argc, char** argv) {
   if (!tributary::Parse(argc, argv, &flags)) {
     std::fprintf(stderr,
                  "usage: run_faults PROGRAM FOLDER [--points W1,S3] [--actions "
-                 "crash,error] [--models mlp,gpt] [--seeds 3]\n");
+                 "crash,error] [--models mlp,gpt,tables] [--seeds 3] "
+                 "[--servers 2] [--replicas 1] [--fixed_lag 1] [--disk 1]\n");
     return 2;
   }
   std::filesystem::create_directories(flags.folder);

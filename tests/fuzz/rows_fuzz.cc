@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/codec/encoding.h"
 #include "common/stream/pack_rows.h"
+#include "common/stream/replica_rows.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {
@@ -62,6 +63,40 @@ void RunContribution(uint8_t kind, const uint8_t* counts,
   TRIBUTARY_FUZZ_CHECK(parts.Add(part, PayloadOf(payload)).ok() == part.last());
 }
 
+// Rows of an in-memory replica; twice, if the first message is not the last.
+void RunReplica(uint8_t kind, const uint8_t* counts,
+                absl::string_view payload) {
+  static const JobSpec* const job = [] {
+    auto* const made = new JobSpec();
+    made->mutable_recovery()->set_journal(true);
+    for (const int dim : {1, 3}) {
+      SparseTableSpec* const table = made->mutable_sparse()->add_table();
+      table->set_name("table");
+      table->set_dim(dim);
+      table->set_buckets(2);
+      table->mutable_sgd()->set_learning_rate(1);
+      table->mutable_sgd()->set_momentum(0);
+    }
+    return made;
+  }();
+  ReplicaRowsReader reader(*MakeServerTables(*job, /*shard=*/0, /*servers=*/2,
+                                             /*version=*/0));
+  JournalRows rows;
+  rows.set_table((kind >> 1 & 3) - 1);
+  rows.set_rows(static_cast<int8_t>(counts[0]));
+  rows.set_candidates(static_cast<int8_t>(counts[1]));
+  rows.set_removed(static_cast<int8_t>(counts[2]));
+  rows.set_whole((kind & 8) != 0);
+  rows.set_age((kind & 16) != 0 ? 1 : 0);
+  rows.set_last((kind & 32) != 0);
+  rows.set_version(rows.whole() ? 0 : 1);
+  if (!reader.Take(rows, PayloadOf(payload)).ok()) return;
+  TRIBUTARY_FUZZ_CHECK(reader.complete() == rows.last());
+  TRIBUTARY_FUZZ_CHECK(reader.tables()[0]->version() ==
+                       (rows.last() && !rows.whole() ? 1 : 0));
+  (void)reader.Take(rows, PayloadOf(payload));
+}
+
 }  // namespace
 }  // namespace tributary
 
@@ -72,6 +107,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       reinterpret_cast<const char*>(data) + 1 + kTables, size - 1 - kTables);
   if ((data[0] & 1) != 0) {
     tributary::RunRequest(data + 1, payload);
+  } else if ((data[0] & 64) != 0) {
+    tributary::RunReplica(data[0], data + 1, payload);
   } else {
     tributary::RunContribution(data[0], data + 1, payload);
   }

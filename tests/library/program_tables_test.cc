@@ -324,6 +324,67 @@ TEST(ProgramTablesTest, AWorkerOfTheProgramLooksRowsUp) {
   }
 }
 
+// Each sample subtracts 1/8 from the row of one of three keys, whatever the
+// rows are.
+constexpr char kCountRowsJob[] = R"(
+  model { external { name: "rows" } }
+  data { external { train_samples: 24 evaluation_samples: 5 } }
+  batch { global: 8 micro_batches: 4 }
+  optimizer { sgd { learning_rate: 0.05 momentum: 0 } }
+  exchange { parameter_server { consistency { asynchronous {} } } }
+  steps: 30
+  checkpoint { every_steps: 10 }
+  sparse {
+    table { name: "t" dim: 1 buckets: 3 uniform: 0
+            sgd { learning_rate: 1 momentum: 0 } }
+    feature { column: "one" table: "t" pooling: NONE }
+  })";
+
+absl::Status CountRows(Worker* worker, Seen* seen) {
+  const absl::Status declared = worker->Declare(
+      {{"w", {1}, [](Random*, absl::Span<float> w) { w[0] = 0.5; }}});
+  if (!declared.ok()) return declared;
+  const std::vector<uint64_t> all = {0, 1, 2};
+  const std::vector<int64_t> all_ends = {1, 2, 3};
+  std::vector<float> rows(all.size());
+  while (Step* const step = worker->NextStep()) {
+    for (MicroBatch& micro_batch : step->micro_batches()) {
+      const auto indexes = micro_batch.indexes();
+      const Keys keys = KeysOf(indexes);
+      worker->Announce(micro_batch.step(), micro_batch.number(),
+                       {{0, keys.ones}});
+      std::vector<float> ones(indexes.size());
+      const int one = micro_batch.LookUp(0, {keys.ones, keys.one_ends},
+                                         absl::MakeSpan(ones));
+      micro_batch.AddGradient(one, std::vector<float>(indexes.size(), 1.f));
+      micro_batch.Add(0, {0.f});
+      micro_batch.Finish(1);
+    }
+    for (EvaluationPiece& piece : step->evaluation_pieces()) {
+      piece.LookUp(0, {all, all_ends}, absl::MakeSpan(rows));
+      absl::MutexLock lock(&seen->mu);
+      for (size_t key = 0; key < all.size(); ++key) seen->last[key] = rows[key];
+      piece.Report(rows[0], 0, piece.end() - piece.begin());
+    }
+  }
+  return worker->status();
+}
+
+TEST(ProgramTablesTest, AsynchronousWorkersChangeRowsOnceForEachStep) {
+  for (const int workers : {1, 3}) {
+    Job::Options options;
+    options.text = kCountRowsJob;
+    options.workers = workers;
+    options.servers = 2;
+    Seen seen;
+    options.worker = [&](Worker* worker) { return CountRows(worker, &seen); };
+    (void)Trained(options);
+    // Ten epochs of 24 samples.
+    EXPECT_EQ(seen.last,
+              (std::map<uint64_t, float>{{0, -10}, {1, -10}, {2, -10}}));
+  }
+}
+
 TEST(ProgramTablesTest, MistakesOfAWorkerEndTheJob) {
   const struct {
     const char* part;

@@ -151,10 +151,16 @@ std::vector<int64_t> SampleCountsOfSteps(const World& world) {
   return sample_counts;
 }
 
+// Returns the number of chunks, and of servers with tables, which apply each
+// step once.
+int LedgerPlaces(const World& world) {
+  return world.layout.chunk_count() +
+         (world.scenario.tables() ? world.scenario.servers : 0);
+}
+
 void CheckLedger(World* world) {
-  const std::string wrong =
-      world->ledger.Check(world->result_attempt, world->layout.chunk_count(),
-                          SampleCountsOfSteps(*world));
+  const std::string wrong = world->ledger.Check(
+      world->result_attempt, LedgerPlaces(*world), SampleCountsOfSteps(*world));
   if (!wrong.empty()) world->Violate(wrong);
 }
 

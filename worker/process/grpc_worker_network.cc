@@ -45,7 +45,7 @@ class GrpcWorkerNetwork final : public WorkerNetwork {
                            const ReadJournalRequest& request,
                            Snapshot* snapshot) override {
     return tributary::ReadReplica(address, security_, ReplicaPeer::kWorker,
-                                  request, snapshot);
+                                  request, {snapshot, {}});
   }
 
   absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(

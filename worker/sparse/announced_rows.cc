@@ -1,6 +1,6 @@
 #include "worker/sparse/announced_rows.h"
 
-#include <algorithm>
+#include "worker/sparse/row_version.h"
 
 namespace tributary {
 namespace {
@@ -15,7 +15,7 @@ void AnnouncedRows::Attach(const JobSpec& job, const FeatureRows* features,
                            RowExchange* exchange) {
   absl::MutexLock lock(&mu_);
   features_ = features;
-  fixed_lag_ = job.sparse().fixed_lag();
+  job_ = job;
   micro_batches_ = job.batch().micro_batches();
   exchange_ = exchange;
   rows_.clear();
@@ -54,9 +54,9 @@ void AnnouncedRows::Announce(int64_t step, int micro_batch,
       numbers[features[of.feature].table].Of(key);
     }
   }
-  rows_[{step, micro_batch}] = std::make_shared<const KeyedRows>(
-      features_->dims(), std::move(numbers),
-      std::max<int64_t>(step - fixed_lag_, 0), exchange_);
+  rows_[{step, micro_batch}] =
+      std::make_shared<const KeyedRows>(features_->dims(), std::move(numbers),
+                                        RowVersionOf(job_, step), exchange_);
 }
 
 std::shared_ptr<const KeyedRows> AnnouncedRows::Find(int64_t step,

@@ -50,7 +50,7 @@ class AnnouncedRows {
  private:
   mutable absl::Mutex mu_;
   const FeatureRows* features_ ABSL_GUARDED_BY(mu_) = nullptr;
-  int64_t fixed_lag_ ABSL_GUARDED_BY(mu_) = 0;
+  JobSpec job_ ABSL_GUARDED_BY(mu_);
   int64_t micro_batches_ ABSL_GUARDED_BY(mu_) = 0;
   RowExchange* exchange_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t step_ ABSL_GUARDED_BY(mu_) = 0;

@@ -1,10 +1,10 @@
 #include "worker/training/training_rows.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/codec/row_codec.h"
+#include "worker/sparse/row_version.h"
 
 namespace tributary {
 
@@ -25,7 +25,7 @@ TrainingRows::~TrainingRows() {
 }
 
 int64_t TrainingRows::VersionOf(int64_t step) const {
-  return std::max<int64_t>(step - setup_.job().sparse().fixed_lag(), 0);
+  return RowVersionOf(setup_.job(), step);
 }
 
 void TrainingRows::Begin(const Task& task) {
@@ -45,7 +45,10 @@ void TrainingRows::Begin(const Task& task) {
 void TrainingRows::RequestAhead(const Task& task) {
   if (announced_ != nullptr) return;
   for (const int64_t step : {task.version, task.next_step}) {
-    if (step < 0) break;
+    // Rows without a version are read when they are needed.
+    if (step < 0 || (step != task.version && VersionOf(step) == kNewestRows)) {
+      break;
+    }
     for (const int64_t item : task.items) {
       const int micro_batch = static_cast<int>(item);
       {

@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <variant>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/codec/row_codec.h"
 #include "common/numerics/sum_of_squares.h"
 #include "common/sparse/key_hash.h"
 #include "common/text/counted.h"
+#include "common/update/consistency/asynchronous_policy.h"
 #include "common/update/consistency/ordered_policy.h"
 #include "common/update/tables/row_source.h"
 
@@ -20,7 +23,7 @@ namespace {
 
 // Adds up the rows of a step in the order of the reduction tree.
 TableGradients Total(const TreeSum& sum, Encoding encoding,
-                     const std::vector<std::unique_ptr<SparseTable>>& tables) {
+                     const ServerTables& tables) {
   std::vector<TableGradients> stack;
   for (const auto& source : sum.steps()) {
     if (source != nullptr) {
@@ -38,14 +41,42 @@ TableGradients Total(const TreeSum& sum, Encoding encoding,
   return std::move(stack.back());
 }
 
+// Returns where a row of `table`, whose rows have `dim` values, got a value
+// that is not finite.
+StepSums::NonfiniteRow FindNonfinite(const TreeSum& sum, int table, int dim,
+                                     uint64_t key) {
+  StepSums::NonfiniteRow found;
+  found.set_table(table);
+  found.set_key(key);
+  found.set_contributor(sum.FindContributor([&](const GradientSource& source) {
+    const RowGradients& rows =
+        *static_cast<const RowSource&>(source).tables()[table];
+    const auto place =
+        std::lower_bound(rows.keys.begin(), rows.keys.end(), key);
+    if (place == rows.keys.end() || *place != key) return false;
+    const double square = SumOfSquares(
+        rows.values.get() + (place - rows.keys.begin()) * dim, dim);
+    return !std::isfinite(square);
+  }));
+  return found;
+}
+
 // A worker may contribute to step s as soon as each server has version s -
 // fixed_lag.
-ConsistencyPolicy::Options PolicyOptions(const TableEngine::Options& options) {
+std::unique_ptr<ContributionQueue> NewQueue(
+    const TableEngine::Options& options) {
   ConsistencyPolicy::Options policy;
   policy.leaves = static_cast<int>(options.job.batch().micro_batches());
   policy.steps = options.steps;
   policy.first_step = options.first_version;
-  return policy;
+  if (options.whole_batches) {
+    // No step is refused: a worker that computes a step again, because a chunk
+    // has refused it, sends its rows twice, and they count once.
+    AsynchronousSpec spec;
+    spec.set_max_staleness(std::numeric_limits<int64_t>::max());
+    return AsynchronousPolicy(policy, spec).NewQueue();
+  }
+  return OrderedPolicy(policy, options.job.sparse().fixed_lag()).NewQueue();
 }
 
 // Returns what the job's schedule makes of a learning rate of 1.
@@ -54,23 +85,76 @@ double RateFactor(const JobSpec& job, double learning_rate) {
   return peak > 0 ? learning_rate / peak : 1;
 }
 
+// Returns the sums to report of a step.
+StepSums SumsOf(const ChunkUpdate& step, const TableGradients& total,
+                const ServerTables& tables) {
+  StepSums sums;
+  sums.set_step(step.step);
+  sums.set_weight(step.sum.sample_count());
+  for (size_t number = 0; number < tables.size(); ++number) {
+    const SparseTable& table = *tables[number];
+    const RowGradients& rows = *total[number];
+    std::vector<double> squares(table.spec().buckets());
+    for (int64_t row = 0; row < rows.rows(); ++row) {
+      const uint64_t key = rows.keys[row];
+      const double square =
+          SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
+      squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
+      if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
+        *sums.mutable_nonfinite_row() =
+            FindNonfinite(step.sum, static_cast<int>(number), table.dim(), key);
+      }
+    }
+    for (const int bucket : table.buckets()) {
+      sums.add_row_sum_of_squares(squares[bucket]);
+    }
+  }
+  return sums;
+}
+
+std::vector<SparseTable::Changes> ChangesOf(const ServerTables& tables,
+                                            int fixed_lag) {
+  std::vector<SparseTable::Changes> changes;
+  for (const auto& table : tables) {
+    changes.push_back(table->TakeChanges(fixed_lag));
+  }
+  return changes;
+}
+
+// Returns the values of rows of a version: those of the first table, then those
+// of the next.
+absl::StatusOr<Buffer> ReadRows(const ServerTables& tables, int64_t version,
+                                const TableKeys& keys) {
+  int64_t elements = 0;
+  for (size_t table = 0; table < keys.size(); ++table) {
+    elements += static_cast<int64_t>(keys[table].size()) * tables[table]->dim();
+  }
+  Buffer values = AllocateBuffer(elements);
+  float* to = values.get();
+  for (size_t table = 0; table < keys.size(); ++table) {
+    TRIBUTARY_RETURN_IF_ERROR(tables[table]->Read(version, keys[table], to));
+    to += static_cast<int64_t>(keys[table].size()) * tables[table]->dim();
+  }
+  return values;
+}
+
+// Returns what the last step has changed in each table.
+absl::StatusOr<std::vector<BucketRows>> LastSteps(const ServerTables& tables) {
+  std::vector<BucketRows> changes;
+  for (const auto& table : tables) {
+    TRIBUTARY_ASSIGN_OR_RETURN(changes.emplace_back(), table->LastStep());
+  }
+  return changes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
     Options options, Executor* pool) {
-  const JobSpec& job = options.job;
-  std::vector<std::unique_ptr<SparseTable>> tables;
-  for (const SparseTableSpec& spec : job.sparse().table()) {
-    SparseTable::Options table;
-    table.spec = spec;
-    table.seed = job.seed();
-    table.shard = options.shard;
-    table.servers = options.servers;
-    table.version = options.first_version;
-    table.versions = 2 * job.sparse().fixed_lag() + 2;
-    TRIBUTARY_ASSIGN_OR_RETURN(tables.emplace_back(),
-                               SparseTable::Create(table));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ServerTables tables,
+      MakeServerTables(options.job, options.shard, options.servers,
+                       options.first_version));
   options.on_failure = [on_failure = std::move(options.on_failure),
                         failed = std::make_shared<absl::once_flag>()](
                            const absl::Status& status) {
@@ -80,16 +164,13 @@ absl::StatusOr<std::unique_ptr<TableEngine>> TableEngine::Create(
       new TableEngine(std::move(options), pool, std::move(tables)));
 }
 
-TableEngine::TableEngine(Options options, Executor* pool,
-                         std::vector<std::unique_ptr<SparseTable>> tables)
+TableEngine::TableEngine(Options options, Executor* pool, ServerTables tables)
     : options_(std::move(options)),
       pool_(pool),
       encoding_(RowEncoding(options_.job)),
       recipe_(options_.job, options_.steps, /*statistics_rate=*/0),
       tables_(std::move(tables)),
-      queue_(OrderedPolicy(PolicyOptions(options_),
-                           options_.job.sparse().fixed_lag())
-                 .NewQueue()),
+      queue_(NewQueue(options_)),
       version_(options_.first_version) {}
 
 absl::Status TableEngine::CheckKeys(const TableKeys& keys) const {
@@ -110,6 +191,8 @@ absl::Status TableEngine::AddContribution(NodeSum sum) {
   }
   TRIBUTARY_RETURN_IF_ERROR(options_.rates->Add(sum.step, sum.learning_rate));
   absl::MutexLock lock(&mu_);
+  // What asynchronous workers read need not be known: no step is refused.
+  sum.base_version = version_;
   TRIBUTARY_RETURN_IF_ERROR(queue_->Add(version_, std::move(sum)));
   Advance();
   return absl::OkStatus();
@@ -122,7 +205,7 @@ void TableEngine::DropFrom(int64_t incarnation) {
 
 void TableEngine::AddListener(int64_t id, Listener listener) {
   absl::MutexLock lock(&mu_);
-  listener(state_ == State::kCollecting ? version_ : version_ + 1);
+  listener(Announced());
   listeners_[id] = std::move(listener);
 }
 
@@ -136,71 +219,38 @@ int64_t TableEngine::version() const {
   return version_;
 }
 
+int64_t TableEngine::Announced() const {
+  // Without replicas, a step is complete when its contributions are.
+  return state_ == State::kCollecting || replicate_ != nullptr ? version_
+                                                               : version_ + 1;
+}
+
 void TableEngine::Advance() {
   if (state_ != State::kCollecting) return;
   ContributionQueue::Decision decision = queue_->Next(version_);
+  // The outcome of a step that was applied already.
+  while (std::holds_alternative<ContributionOutcome>(decision)) {
+    decision = queue_->Next(version_);
+  }
   auto* const update = std::get_if<ChunkUpdate>(&decision);
   if (update == nullptr) return;
   step_ = std::move(*update);
   state_ = State::kSumming;
-  for (const auto& [id, listener] : listeners_) listener(version_ + 1);
+  if (replicate_ == nullptr) {
+    for (const auto& [id, listener] : listeners_) listener(Announced());
+  }
   pool_->Run([this] { Sum(); });
 }
 
 void TableEngine::Sum() {
   total_ = Total(step_.sum, encoding_, tables_);
-  const StepSums sums = SumsOf(total_);
+  const StepSums sums = SumsOf(step_, total_, tables_);
   {
     absl::MutexLock lock(&mu_);
     state_ = options_.awaits_norm ? State::kAwaitingNorm : State::kUpdating;
   }
   options_.on_sums(sums);
   if (!options_.awaits_norm) Update(/*norm=*/0);
-}
-
-StepSums TableEngine::SumsOf(const TableGradients& total) const {
-  StepSums sums;
-  sums.set_step(step_.step);
-  sums.set_weight(step_.sum.sample_count());
-  for (size_t number = 0; number < tables_.size(); ++number) {
-    const SparseTable& table = *tables_[number];
-    const RowGradients& rows = *total[number];
-    std::vector<double> squares(table.spec().buckets());
-    for (int64_t row = 0; row < rows.rows(); ++row) {
-      const uint64_t key = rows.keys[row];
-      const double square =
-          SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
-      squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
-      if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
-        *sums.mutable_nonfinite_row() =
-            FindNonfinite(static_cast<int>(number), key);
-      }
-    }
-    for (const int bucket : table.buckets()) {
-      sums.add_row_sum_of_squares(squares[bucket]);
-    }
-  }
-  return sums;
-}
-
-StepSums::NonfiniteRow TableEngine::FindNonfinite(int table,
-                                                  uint64_t key) const {
-  StepSums::NonfiniteRow found;
-  found.set_table(table);
-  found.set_key(key);
-  found.set_contributor(
-      step_.sum.FindContributor([&](const GradientSource& source) {
-        const RowGradients& rows =
-            *static_cast<const RowSource&>(source).tables()[table];
-        const auto place =
-            std::lower_bound(rows.keys.begin(), rows.keys.end(), key);
-        if (place == rows.keys.end() || *place != key) return false;
-        const int dim = tables_[table]->dim();
-        const double square = SumOfSquares(
-            rows.values.get() + (place - rows.keys.begin()) * dim, dim);
-        return !std::isfinite(square);
-      }));
-  return found;
 }
 
 void TableEngine::SetGradientNorm(int64_t step, double norm) {
@@ -225,8 +275,23 @@ void TableEngine::Update(double norm) {
               : tables_[table]->Apply(std::move(total_[table]), update);
     if (!status.ok()) return options_.on_failure(status);
   }
+  LedgerEntry(options_.attempt, options_.ledger_place, step_.step,
+              step_.sum.sample_count());
   total_.clear();
   step_ = ChunkUpdate();
+  if (replicate_ == nullptr) return Publish();
+  absl::StatusOr<std::vector<BucketRows>> changes = LastSteps(tables_);
+  if (!changes.ok()) return options_.on_failure(changes.status());
+  int64_t version = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    state_ = State::kReplicating;
+    version = version_ + 1;
+  }
+  replicate_(version, *std::move(changes), [this] { Publish(); });
+}
+
+void TableEngine::Publish() {
   absl::MutexLock lock(&mu_);
   ++version_;
   const auto end = waiting_.upper_bound(version_);
@@ -240,10 +305,15 @@ void TableEngine::Update(double norm) {
     // Before the next step changes the rows.
     pool_->Run([done = std::move(taken_),
                 tables = std::make_shared<std::vector<SparseTable::Changes>>(
-                    TakeChangesNow())] { done(std::move(*tables)); });
+                    ChangesOf(tables_, options_.job.sparse().fixed_lag()))] {
+      done(std::move(*tables));
+    });
     taken_version_ = -1;
   }
   state_ = State::kCollecting;
+  if (replicate_ != nullptr) {
+    for (const auto& [id, listener] : listeners_) listener(Announced());
+  }
   Advance();
 }
 
@@ -262,66 +332,11 @@ void TableEngine::Read(int64_t version, TableKeys keys, ReadCallback done) {
 
 void TableEngine::ReadNow(int64_t version, const TableKeys& keys,
                           const ReadCallback& done) const {
-  int64_t elements = 0;
-  for (size_t table = 0; table < keys.size(); ++table) {
-    elements +=
-        static_cast<int64_t>(keys[table].size()) * tables_[table]->dim();
-  }
-  Buffer values = AllocateBuffer(elements);
-  float* to = values.get();
-  for (size_t table = 0; table < keys.size(); ++table) {
-    const absl::Status status = tables_[table]->Read(version, keys[table], to);
-    if (absl::IsFailedPrecondition(status)) return done(status);
-    if (!status.ok()) return options_.on_failure(status);
-    to += static_cast<int64_t>(keys[table].size()) * tables_[table]->dim();
+  absl::StatusOr<Buffer> values = ReadRows(tables_, version, keys);
+  if (!values.ok() && !absl::IsFailedPrecondition(values.status())) {
+    return options_.on_failure(values.status());
   }
   done(std::move(values));
-}
-
-void TableEngine::AddSizes(ProcessStatistics* statistics) const {
-  for (const auto& table : tables_) {
-    const SparseTable::Size size = table->size();
-    TableSize* const added = statistics->add_table();
-    added->set_name(table->spec().name());
-    added->set_rows(size.rows);
-    added->set_bytes(size.bytes);
-  }
-}
-
-void TableEngine::AddMetrics(MetricsPage* page) const {
-  page->BeginGauge("tributary_table_rows", "Rows of the table on this server.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().rows),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_disk_rows",
-                   "Those of the rows that are in a file on this server's "
-                   "disk.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().rows_on_disk),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_disk_bytes",
-                   "The size of this file, in bytes.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().disk_bytes),
-              {{"table", table->spec().name()}});
-  }
-  page->BeginGauge("tributary_table_bytes",
-                   "Memory for the rows of the table on this server, and their "
-                   "index, in bytes.");
-  for (const auto& table : tables_) {
-    page->Add(static_cast<double>(table->size().bytes),
-              {{"table", table->spec().name()}});
-  }
-}
-
-std::vector<SparseTable::Changes> TableEngine::TakeChangesNow() const {
-  std::vector<SparseTable::Changes> tables;
-  for (const auto& table : tables_) {
-    tables.push_back(table->TakeChanges(options_.job.sparse().fixed_lag()));
-  }
-  return tables;
 }
 
 void TableEngine::ConfirmChanges(int64_t version) {
@@ -337,7 +352,8 @@ bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
   {
     absl::MutexLock lock(&mu_);
     if (version < version_ ||
-        (version == version_ && state_ == State::kUpdating)) {
+        (version == version_ &&
+         (state_ == State::kUpdating || state_ == State::kReplicating))) {
       return false;
     }
     if (version > version_) {
@@ -345,7 +361,7 @@ bool TableEngine::TakeChanges(int64_t version, ChangesCallback done) {
       taken_ = std::move(done);
       return true;
     }
-    tables = TakeChangesNow();
+    tables = ChangesOf(tables_, options_.job.sparse().fixed_lag());
   }
   done(std::move(tables));
   return true;

@@ -16,10 +16,11 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/executor.h"
-#include "common/metrics/metrics_page.h"
 #include "common/optimizer/stated_rates.h"
 #include "common/optimizer/update_recipe.h"
+#include "common/sparse/bucket_rows.h"
 #include "common/sparse/row_gradients.h"
+#include "common/sparse/server/server_tables.h"
 #include "common/sparse/sparse_table.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/consistency/consistency_policy.h"
@@ -44,6 +45,15 @@ namespace tributary {
 // The server is at most at version s + 1, so the 2 fixed_lag + 2 newest
 // versions suffice.
 //
+// With SetReplicator, a server announces a step, and reports the sums of the
+// next one, after another process has a copy of what the step has changed. All
+// updates of a step wait for the sums of all servers (the norm), so when one
+// server has version s + 1, every server and every copy has version s at least.
+//
+// In mode `asynchronous`, a contribution is the gradient of a whole batch, and
+// each step is applied when its contribution arrives, exactly once; the version
+// is the number of steps that were applied.
+//
 // Thread-safe. No method blocks, except that CheckKeys and AddContribution take
 // time for each key.
 class TableEngine {
@@ -56,6 +66,12 @@ class TableEngine {
     int64_t first_version = 0;
     // True if updates wait for SetGradientNorm.
     bool awaits_norm = false;
+    // True in mode `asynchronous`; see ExchangeTraits.
+    bool whole_batches = false;
+    // For the ledger of tests: the number of the attempt, and what stands for
+    // the tables of this server in place of a chunk.
+    int64_t attempt = 1;
+    int ledger_place = 0;
     // Returns the error of a contribution whose step, node or sample count is
     // wrong. If null, they are not checked.
     std::function<absl::Status(const NodeSum&)> check;
@@ -78,6 +94,22 @@ class TableEngine {
   int tables() const { return static_cast<int>(tables_.size()); }
   RowDims dims() const { return RowDimsOf(options_.job.sparse()); }
   SparseTable* table(int number) const { return tables_[number].get(); }
+  const ServerTables& server_tables() const { return tables_; }
+
+  // Takes other tables, which have the rows of first_version, in place of empty
+  // ones. Call it before any method that changes or reads rows.
+  void Adopt(ServerTables tables) { tables_ = std::move(tables); }
+  // Copies what each step changes to another process: calls `replicate` after
+  // each step, on any thread, with the SparseTable::LastStep of each table. The
+  // step is announced, and its rows can be read, when `kept` is called: by
+  // `replicate` itself or later, on any thread. Call it before AddContribution,
+  // in a job with recovery.journal.
+  using ReplicateCallback =
+      std::function<void(int64_t version, std::vector<BucketRows> changes,
+                         std::function<void()> kept)>;
+  void SetReplicator(ReplicateCallback replicate) {
+    replicate_ = std::move(replicate);
+  }
 
   // Returns InvalidArgument, naming the table, if there are not as many lists
   // as tables, or for keys that SparseTable::CheckKeys refuses.
@@ -101,18 +133,14 @@ class TableEngine {
   void RemoveListener(int64_t id) ABSL_LOCKS_EXCLUDED(mu_);
 
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads rows of a version as soon as it exists, and calls `done` on the pool
-  // with their values: those of the first table, [keys, dim], then those of the
-  // next. `keys` must be valid. `done` receives FailedPrecondition if the
-  // version does not exist any more. Not called if the engine fails or is
-  // destroyed before.
+  // Reads rows of a version (or kNewestRows) as soon as it exists, and calls
+  // `done` on the pool with their values: those of the first table, [keys,
+  // dim], then those of the next. `keys` must be valid. `done` receives
+  // FailedPrecondition if the version does not exist any more. Not called if
+  // the engine fails or is destroyed before.
   using ReadCallback = std::function<void(absl::StatusOr<Buffer> values)>;
   void Read(int64_t version, TableKeys keys, ReadCallback done)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds the size of each table.
-  void AddSizes(ProcessStatistics* statistics) const;
-  // Adds the numbers of rows and bytes of each table.
-  void AddMetrics(MetricsPage* page) const;
   // Takes the changes of each table up to a version, as soon as it exists (see
   // SparseTable::TakeChanges), and calls `done` on the pool or in this call.
   // Returns false, and does not call `done`, if there is a newer version
@@ -133,25 +161,26 @@ class TableEngine {
     kSumming,     // Adds them up.
     kAwaitingNorm,
     kUpdating,
+    kReplicating,  // Waits until the changes of the step are copied.
   };
   struct Waiting {
     TableKeys keys;
     ReadCallback done;
   };
 
-  TableEngine(Options options, Executor* pool,
-              std::vector<std::unique_ptr<SparseTable>> tables);
+  TableEngine(Options options, Executor* pool, ServerTables tables);
 
   // Begins the next step if its contributions are complete.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds up the contributions to the step; then updates the rows, or reports
   // the sums and waits for the norm.
   void Sum() ABSL_LOCKS_EXCLUDED(mu_);
+  // Applies the step, and passes its changes to `replicate_`.
   void Update(double norm) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the sums to report.
-  StepSums SumsOf(const TableGradients& total) const;
-  StepSums::NonfiniteRow FindNonfinite(int table, uint64_t key) const;
-  std::vector<SparseTable::Changes> TakeChangesNow() const;
+  // Ends the step: the engine has the next version.
+  void Publish() ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the number of steps that Listeners know to be complete.
+  int64_t Announced() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void ReadNow(int64_t version, const TableKeys& keys,
                const ReadCallback& done) const;
 
@@ -159,7 +188,8 @@ class TableEngine {
   Executor* const pool_;
   const Encoding encoding_;  // Of the gradients that it receives.
   const UpdateRecipe recipe_;
-  const std::vector<std::unique_ptr<SparseTable>> tables_;
+  ServerTables tables_;
+  ReplicateCallback replicate_;  // Null in jobs without replicas.
 
   // The contributions to the step, and their sum. Set by the thread that takes
   // the engine from one state to the next.

@@ -60,8 +60,8 @@ class InProcessServices final : public AttemptServices, private ReplicaNetwork {
   }
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
-                     Snapshot* snapshot) override {
-    return network_->FindServer(address)->ReadJournal(request, snapshot);
+                     const ReplicaTarget& to) override {
+    return network_->FindServer(address)->ReadJournal(request, to);
   }
 
   InProcessNetwork* const network_;

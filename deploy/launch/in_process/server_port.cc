@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/stream/local_call.h"
-#include "common/stream/replica_reader.h"
 #include "server/service/membership_session.h"
 
 namespace tributary {
@@ -77,17 +76,17 @@ std::unique_ptr<ReplicationClientStream> ServerPort::SaveState() {
 }
 
 absl::Status ServerPort::ReadJournal(const ReadJournalRequest& request,
-                                     Snapshot* snapshot) {
+                                     const ReplicaTarget& to) {
   return ReceiveReplica(Open<ReadJournalRequest, JournalMessage>(
                             &replicas_, &ReplicaSessions::ReadJournal),
-                        name_, request, snapshot);
+                        name_, request, to);
 }
 
 absl::Status ServerPort::ReadState(const ReadJournalRequest& request,
                                    Snapshot* snapshot) {
   return ReceiveReplica(Open<ReadJournalRequest, JournalMessage>(
                             &replicas_, &ReplicaSessions::ReadState),
-                        name_, request, snapshot);
+                        name_, request, {snapshot, {}});
 }
 
 absl::StatusOr<StatusReply> ServerPort::GetStatus() {

@@ -15,6 +15,7 @@
 #include "common/os/logger.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/local_calls.h"
+#include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
 #include "proto/journal.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -57,7 +58,7 @@ class ServerPort : public std::enable_shared_from_this<ServerPort> {
   std::unique_ptr<ReplicationClientStream> SaveState();
   // Read a replica; see ReadReplica in common/transport/replica_client.h.
   absl::Status ReadJournal(const ReadJournalRequest& request,
-                           Snapshot* snapshot);
+                           const ReplicaTarget& to);
   absl::Status ReadState(const ReadJournalRequest& request, Snapshot* snapshot);
 
   // ---- For the job's runner.

@@ -253,9 +253,9 @@ namespace {
 
 // Returns the memory for rows on each server.
 int64_t RowBytesOf(const JobSpec& job, int servers) {
-  return job.has_sparse() ? ServerTableBytes(job.sparse(), servers) +
-                                ServerStepRowBytes(job, servers)
-                          : 0;
+  return job.has_sparse()
+             ? ServerTableBytes(job, servers) + ServerStepRowBytes(job, servers)
+             : 0;
 }
 
 }  // namespace

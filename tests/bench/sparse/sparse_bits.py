@@ -5,9 +5,10 @@
 
 PROGRAM is the program `tributary`. Trains a small model of clicks with each
 number of workers, servers, transport, clipping and format of the wire that a
-pairwise covering array has, for a fixed_lag of 0 and 1, and with most rows on a
-disk. The rows of the tables
-and the dense weights at the end must be those of one worker and one server.
+pairwise covering array has, for a fixed_lag of 0 and 1, with most rows on a
+disk, and with in-memory replicas (of two servers or more). The rows of the
+tables and the dense weights at the end must be those of one worker and one
+server.
 Then, with --kills, N runs more in which processes of all roles are killed
 (SIGKILL) at seeded moments; and runs that stop half-way and are resumed with
 another number of servers. Prints a table; fails if anything differs.
@@ -48,6 +49,7 @@ PARAMETERS = {
     "dtype": ["FLOAT32", "BFLOAT16", "INT8"],
     "lag": [0, 1],
     "disk": [False, True],
+    "journal": [False, True],
 }
 
 
@@ -64,6 +66,8 @@ def job(row, steps):
         "exchange { wire_dtype: %s transport: %s "
         "parameter_server { chunk_bytes: 4096 } }" % (
             row["dtype"].replace("INT8", "FLOAT32"), row["transport"]),
+        "recovery { journal: %s }" % (
+            "true" if row["journal"] and row["servers"] > 1 else "false"),
         "sparse {",
         f"  wire_dtype: {row['dtype']}",
         f"  fixed_lag: {row['lag']}",
@@ -181,7 +185,7 @@ def main():
             key = (row["clip"], row["dtype"], row["lag"])
             if key not in whole:
                 alone = dict(row, workers=1, servers=1, transport="AUTO",
-                             disk=False)
+                             disk=False, journal=False)
                 whole[key] = train(program, alone, folder / f"whole{len(whole)}")
             return whole[key]
 
@@ -208,7 +212,7 @@ def main():
             for before, after in [(1, 3), (2, 1), (3, 2)]:
                 row = {"workers": 2, "servers": before, "transport": "AUTO",
                        "clip": 0, "dtype": "FLOAT32", "lag": lag,
-                       "disk": before == 2}
+                       "disk": before == 2, "journal": False}
                 output = folder / f"resumed{lag}{before}"
                 train(program, row, output, steps=30)
                 row["servers"] = after

@@ -59,11 +59,14 @@ TEST(RowMemoryTest, ARowTakesWhatATableTakes) {
 TEST(RowMemoryTest, CapacityOrMemoryBoundsTheRowsOfAServer) {
   const JobSpec job = JobWithTables();
   const SparseTableSpec& a = job.sparse().table(0);
-  EXPECT_EQ(ServerTableBytes(job.sparse(), 1), 800 * RowBytes(a));
+  EXPECT_EQ(ServerTableBytes(job, 1), 800 * RowBytes(a));
   // One of three servers has three of the eight buckets.
-  EXPECT_EQ(ServerTableBytes(job.sparse(), 3), 300 * RowBytes(a));
+  EXPECT_EQ(ServerTableBytes(job, 3), 300 * RowBytes(a));
   const JobSpec limited = JobWithTables("memory_bytes: 5000");
-  EXPECT_EQ(ServerTableBytes(limited.sparse(), 1), 800 * RowBytes(a) + 5000);
+  EXPECT_EQ(ServerTableBytes(limited, 1), 800 * RowBytes(a) + 5000);
+  JobSpec replicated = job;
+  replicated.mutable_recovery()->set_journal(true);
+  EXPECT_EQ(ServerTableBytes(replicated, 1), 1600 * RowBytes(a));
   EXPECT_THAT(DescribeTables(job.sparse()), HasSubstr("b: "));
   EXPECT_THAT(DescribeTables(job.sparse()), HasSubstr("at most 800 rows"));
   EXPECT_THAT(DescribeTables(job.sparse()), HasSubstr("not counted"));
@@ -76,6 +79,9 @@ TEST(RowMemoryTest, AccountsContainTheRowsOfSteps) {
   EXPECT_EQ(ServerStepRowBytes(job, 2), 3 * 64 * kSample / 2);
   job.mutable_sparse()->set_fixed_lag(1);
   EXPECT_EQ(ServerStepRowBytes(job, 2), 5 * 64 * kSample / 2);
+  JobSpec replicated = job;
+  replicated.mutable_recovery()->set_journal(true);
+  EXPECT_EQ(ServerStepRowBytes(replicated, 2), 12 * 64 * kSample / 2);
   WorkerLoad load = {job};
   load.micro_batches = 2;
   load.threads = 1;

@@ -193,6 +193,117 @@ TEST_P(SparseTableTest, EarlierVersionsCanBeRead) {
   }
 }
 
+std::unique_ptr<SparseTable> MakeReplicatedTable(const SparseTableSpec& spec) {
+  SparseTable::Options options;
+  options.spec = spec;
+  options.seed = kSeed;
+  options.versions = 4;
+  options.replicated = true;
+  return SparseTable::Create(options).value();
+}
+
+std::vector<BucketRows> BucketsOf(const SparseTable& table) {
+  std::vector<BucketRows> buckets;
+  for (const int bucket : table.buckets()) {
+    buckets.push_back(table.ReadBucket(bucket).value());
+  }
+  return buckets;
+}
+
+// The values of these keys in the newest versions.
+std::vector<std::vector<float>> VersionsOf(const SparseTable& table,
+                                           const std::vector<uint64_t>& keys,
+                                           int versions) {
+  std::vector<std::vector<float>> all;
+  for (int age = 0; age < versions; ++age) {
+    std::vector<float>& values = all.emplace_back(keys.size() * kDim);
+    const int64_t version = table.version() - age;
+    if (version < 0) break;
+    EXPECT_TRUE(table.Read(version, keys, values.data()).ok()) << version;
+  }
+  return all;
+}
+
+TEST_P(SparseTableTest, AReplicaReplaysStepsAndBothTakeTheLastOneBack) {
+  const auto table = MakeReplicatedTable(spec_);
+  const auto replica = MakeReplicatedTable(spec_);
+  std::set<uint64_t> all;
+  for (int step = 0; step < 60; ++step) all.merge(KeysOfStep(step));
+  const std::vector<uint64_t> keys(all.begin(), all.end());
+  int taken_back = 0;
+  for (int step = 0; step < 60; ++step) {
+    const std::vector<BucketRows> before = BucketsOf(*table);
+    const auto versions = VersionsOf(*table, keys, 3);
+    const std::set<uint64_t> some = KeysOfStep(step);
+    const auto sum = GradientsOf({some.begin(), some.end()}, step);
+    // Every third step is taken back and applied again.
+    for (int again = step % 3 == 0 ? 1 : 0; again >= 0; --again) {
+      // A step that changes nothing may still remove rows.
+      ASSERT_TRUE(
+          (step % 10 == 9 ? table->Skip() : table->Apply(sum, HalfScale()))
+              .ok());
+      const BucketRows changes = table->LastStep().value();
+      ASSERT_TRUE(table->CheckKeys(AllKeysOf(changes)).ok());
+      ASSERT_TRUE(replica->Replay(changes).ok());
+      ASSERT_EQ(replica->version(), step + 1);
+      ASSERT_EQ(DifferenceOf(BucketsOf(*replica), BucketsOf(*table)), "");
+      ASSERT_EQ(VersionsOf(*replica, keys, 4), VersionsOf(*table, keys, 4));
+      // The state of rows, too: the next step shows it.
+      if (again == 0) break;
+      for (SparseTable* const one : {table.get(), replica.get()}) {
+        ASSERT_TRUE(one->CanRollBack());
+        ASSERT_TRUE(one->RollBack().ok());
+        EXPECT_EQ(one->version(), step);
+        ASSERT_EQ(DifferenceOf(BucketsOf(*one), before), "") << step;
+        ASSERT_EQ(VersionsOf(*one, keys, 3), versions);
+        // Only one step can be taken back.
+        EXPECT_FALSE(one->CanRollBack());
+        EXPECT_EQ(one->RollBack().code(),
+                  absl::StatusCode::kFailedPrecondition);
+      }
+      ++taken_back;
+    }
+  }
+  EXPECT_EQ(taken_back, 20);
+  // What the rows become if nothing is taken back.
+  const auto straight = MakeTable(spec_, 0, 1, 4);
+  for (int step = 0; step < 60; ++step) {
+    const std::set<uint64_t> some = KeysOfStep(step);
+    const auto sum = GradientsOf({some.begin(), some.end()}, step);
+    ASSERT_TRUE(
+        (step % 10 == 9 ? straight->Skip() : straight->Apply(sum, HalfScale()))
+            .ok());
+  }
+  EXPECT_EQ(DifferenceOf(BucketsOf(*table), BucketsOf(*straight)), "");
+  EXPECT_EQ(DifferenceOf(BucketsOf(*replica), BucketsOf(*straight)), "");
+}
+
+TEST_P(SparseTableTest, AllRowsCountAsChangedAfterTheyWereTakenBack) {
+  const auto table = MakeReplicatedTable(spec_);
+  for (int step = 0; step < 20; ++step) {
+    const std::set<uint64_t> some = KeysOfStep(step);
+    const auto sum = GradientsOf({some.begin(), some.end()}, step);
+    ASSERT_TRUE(table->Apply(sum, HalfScale()).ok());
+    if (step == 10) {
+      (void)table->TakeChanges(/*steps=*/0);
+      table->ConfirmChanges(table->version());
+    }
+  }
+  ASSERT_TRUE(table->RollBack().ok());
+  table->ChangeAll();
+  std::vector<BucketRows> rebuilt(spec_.buckets());
+  for (BucketRows& rows : table->TakeChanges(/*steps=*/0).buckets) {
+    const int64_t floats = kDim + table->rule().StateElements(kDim);
+    SortRows(floats, &rows);
+    rows.removed.clear();
+    rebuilt[rows.bucket] = rows;
+  }
+  for (int bucket = 0; bucket < spec_.buckets(); ++bucket) {
+    rebuilt[bucket].bucket = bucket;
+  }
+  EXPECT_EQ(DifferenceOf(rebuilt, BucketsOf(*table)), "");
+}
+
 // The rows of all buckets, as changes build them up.
 class Rebuilt {
  public:

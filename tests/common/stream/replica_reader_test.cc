@@ -65,7 +65,7 @@ class ReplicaReaderTest : public testing::Test {
     return ReceiveReplica(
         std::make_unique<
             ScriptedClientStream<JournalMessage, ReadJournalRequest>>(&script_),
-        "host:1", request, &read_);
+        "host:1", request, {&read_, {}});
   }
   // Expects that the client refuses answer `place`, which is of this array and
   // chunk, and ends the call.

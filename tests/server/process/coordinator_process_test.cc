@@ -93,7 +93,7 @@ class FakeServices final : public AttemptServices,
     return nullptr;
   }
   absl::Status Fetch(const std::string&, const ReadJournalRequest&,
-                     Snapshot*) override {
+                     const ReplicaTarget&) override {
     return absl::UnimplementedError("there are no replicas");
   }
 

@@ -212,7 +212,7 @@ TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {
       return nullptr;
     }
     absl::Status Fetch(const std::string&, const ReadJournalRequest&,
-                       Snapshot*) override {
+                       const ReplicaTarget&) override {
       return absl::UnimplementedError("");
     }
   };

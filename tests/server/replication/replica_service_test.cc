@@ -150,7 +150,7 @@ TEST_F(ReplicaServiceTest, KeepsCopiesAndGivesThemBack) {
     request.set_shard(0);
     request.set_version(version);
     Snapshot fetched = State(0, /*version=*/0);
-    ASSERT_EQ(sender_.Fetch(listener_->address(), request, &fetched),
+    ASSERT_EQ(sender_.Fetch(listener_->address(), request, {&fetched, {}}),
               absl::OkStatus());
     ExpectEqual(fetched, State(0, version));
   }
@@ -161,11 +161,11 @@ TEST_F(ReplicaServiceTest, SaysWhatItDoesNotHave) {
   *request.mutable_scope() = Hello(1, 0).scope();
   request.set_version(7);
   Snapshot fetched = State(0, /*version=*/0);
-  EXPECT_TRUE(
-      absl::IsNotFound(sender_.Fetch(listener_->address(), request, &fetched)));
+  EXPECT_TRUE(absl::IsNotFound(
+      sender_.Fetch(listener_->address(), request, {&fetched, {}})));
   request.mutable_scope()->set_job_id("other");
   EXPECT_TRUE(absl::IsFailedPrecondition(
-      sender_.Fetch(listener_->address(), request, &fetched)));
+      sender_.Fetch(listener_->address(), request, {&fetched, {}})));
 }
 
 TEST_F(ReplicaServiceTest, RefusesAnotherAttempt) {
@@ -218,7 +218,7 @@ TEST_F(ReplicaServiceTest, WorkersGetInOnlyInAnAllReduce) {
   const auto read = [&] {
     Snapshot copy = State(0, 0);
     return ReadReplica(listener_->address(), Security(), ReplicaPeer::kWorker,
-                       request, &copy);
+                       request, {&copy, {}});
   };
   EXPECT_TRUE(absl::IsUnavailable(read()));
   // Nor with the attempt that stands for none.

@@ -164,15 +164,17 @@ TEST(NewestInMemoryTest, IsTheNewestThatAllShardsHaveSomewhere) {
   // Server 1 is new.
   std::optional<ReplicaPoint> point = NewestInMemory(
       {Held({{0, 6}, {0, 7}, {1, 6}, {1, 7}}, {6, 7}), std::nullopt}, Scope(),
-      Layout());
+      Layout(), /*tables=*/false);
   ASSERT_TRUE(point.has_value());
   EXPECT_EQ(point->version, 7);
   EXPECT_EQ(point->job_state.samples(), 70);
   EXPECT_EQ(point->holders, (std::vector<int>{0, 0}));
+  // Server 0 keeps what server 1 sends, and the other way round.
+  EXPECT_EQ(point->stored, (std::vector<bool>{false, true}));
   // Its own is nearer.
   point = NewestInMemory(
       {Held({{0, 6}, {1, 6}}, {6, 7}), Held({{1, 6}, {1, 7}}, {7})}, Scope(),
-      Layout());
+      Layout(), /*tables=*/false);
   ASSERT_TRUE(point.has_value());
   EXPECT_EQ(point->version, 6);
   EXPECT_EQ(point->holders, (std::vector<int>{0, 1}));
@@ -181,23 +183,26 @@ TEST(NewestInMemoryTest, IsTheNewestThatAllShardsHaveSomewhere) {
 TEST(NewestInMemoryTest, IsNoneWhereSomethingIsMissing) {
   const JournalHoldings whole = Held({{0, 6}, {1, 6}}, {6});
   EXPECT_TRUE(
-      NewestInMemory({whole, std::nullopt}, Scope(), Layout()).has_value());
-  EXPECT_FALSE(
-      NewestInMemory({whole, whole}, Scope("other"), Layout()).has_value());
-  EXPECT_FALSE(
-      NewestInMemory({Held({{0, 6}}, {6}), std::nullopt}, Scope(), Layout())
+      NewestInMemory({whole, std::nullopt}, Scope(), Layout(), /*tables=*/false)
           .has_value());
+  EXPECT_FALSE(
+      NewestInMemory({whole, whole}, Scope("other"), Layout(), /*tables=*/false)
+          .has_value());
+  EXPECT_FALSE(NewestInMemory({Held({{0, 6}}, {6}), std::nullopt}, Scope(),
+                              Layout(), /*tables=*/false)
+                   .has_value());
   EXPECT_FALSE(NewestInMemory({Held({{0, 6}, {1, 5}}, {5, 6}), std::nullopt},
-                              Scope(), Layout())
+                              Scope(), Layout(), /*tables=*/false)
                    .has_value());
   EXPECT_FALSE(NewestInMemory({Held({{0, 6}, {1, 6}}, {5}), std::nullopt},
-                              Scope(), Layout())
+                              Scope(), Layout(), /*tables=*/false)
                    .has_value());
-  EXPECT_FALSE(NewestInMemory({std::nullopt, std::nullopt}, Scope(), Layout()));
+  EXPECT_FALSE(NewestInMemory({std::nullopt, std::nullopt}, Scope(), Layout(),
+                              /*tables=*/false));
   // What no honest server says.
   EXPECT_FALSE(
       NewestInMemory({Held({{0, 6}, {7, 6}, {-1, 6}}, {6}), std::nullopt},
-                     Scope(), Layout())
+                     Scope(), Layout(), /*tables=*/false)
           .has_value());
 }
 
@@ -209,10 +214,15 @@ TEST(NewestInMemoryTest, NeedsNothingOfAServerWithoutChunks) {
     *holdings.mutable_scope() = scope;
     return holdings;
   };
-  const std::optional<ReplicaPoint> point = NewestInMemory(
-      {held(0), held(1), held(2), std::nullopt}, scope, Layout());
+  const std::optional<ReplicaPoint> point =
+      NewestInMemory({held(0), held(1), held(2), std::nullopt}, scope, Layout(),
+                     /*tables=*/false);
   ASSERT_TRUE(point.has_value());
   EXPECT_EQ(point->holders, (std::vector<int>{0, 1, 2, 3}));
+  // With tables, it has a part of these.
+  EXPECT_FALSE(NewestInMemory({held(0), held(1), held(2), std::nullopt}, scope,
+                              Layout(), /*tables=*/true)
+                   .has_value());
   ReplicaStore replicas;
   replicas.Begin(scope, Layout(), /*arrays=*/1);
   const absl::StatusOr<Snapshot> empty = replicas.Find(3, 6);

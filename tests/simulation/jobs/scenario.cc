@@ -186,6 +186,17 @@ ParameterTable MakeTable(Random* random) {
   return table;
 }
 
+// Lets the workers of a job with tables not wait for each other.
+void MakeAsynchronous(JobSpec* job) {
+  job->mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_asynchronous();
+  job->mutable_sparse()->clear_fixed_lag();
+  job->clear_clip_norm();
+  job->clear_on_nonfinite();
+}
+
 }  // namespace
 
 bool Scenario::asynchronous() const {
@@ -228,6 +239,8 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   JobSpec job = MakeJob(&random, &all_reduce, &by_time);
   if (has_pipeline) MakePipelineJob(seed, &pipeline, &job);
   if (has_tables) MakeTablesJob(&tables, &job);
+  Random asynchronous(Mix(seed, 59));
+  if (has_tables && asynchronous.Chance(0.15)) MakeAsynchronous(&job);
   Random rule(Mix(seed, 58));
   MaybeOtherRule(&rule, &job);
   scenario.job = ResolveJob(job);
@@ -281,7 +294,7 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ScenarioConsistency(scenario.job);
-  if (scenario.servers > 1 && !has_tables &&
+  if (scenario.servers > 1 &&
       (mode.has_synchronous() || mode.has_local_steps()) &&
       replicas.Chance(0.3)) {
     scenario.job.mutable_recovery()->set_journal(true);

@@ -43,9 +43,15 @@ void SetTables(const SparseSpec& sparse, ModelState* state) {
   }
 }
 
-// Returns the replica of a lost server's shard.
-absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
-                                int shard, int64_t version) {
+void AddTable(const SparseTable& table, std::vector<BucketRows>* buckets) {
+  for (const int bucket : table.buckets()) {
+    (*buckets)[bucket] = table.ReadBucket(bucket).value();
+  }
+}
+
+// Adds the replica of a lost server's shard.
+absl::Status AddReplica(const World* world, const Process* reader, int shard,
+                        int64_t version, ModelState* state) {
   const int holder =
       ReplicaHolderOf(shard, static_cast<int>(world->servers.size()));
   const Process* const replica_holder =
@@ -55,7 +61,17 @@ absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
     return absl::UnavailableError(
         absl::StrCat("lost server ", shard, " and its part of the weights"));
   }
-  return replica_holder->replicas()->Find(shard, version);
+  const ReplicaStore& replicas = *replica_holder->replicas();
+  TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot chunks,
+                             replicas.Find(shard, version));
+  AddSnapshot(world->layout, chunks, state);
+  if (state->tables.empty()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const ServerTables tables,
+                             replicas.tables().Find(shard, version));
+  for (size_t number = 0; number < tables.size(); ++number) {
+    AddTable(*tables[number], &state->tables[number]);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ModelState> ReadFolder(const World& world,
@@ -93,10 +109,7 @@ absl::StatusOr<ModelState> ReadFolder(const World& world,
 bool AddTables(const TableEngine& tables, int64_t version, ModelState* state) {
   if (tables.version() != version) return false;
   for (int number = 0; number < tables.tables(); ++number) {
-    const SparseTable& table = *tables.table(number);
-    for (const int bucket : table.buckets()) {
-      state->tables[number][bucket] = table.ReadBucket(bucket).value();
-    }
+    AddTable(*tables.table(number), &state->tables[number]);
   }
   return true;
 }
@@ -128,11 +141,12 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
         return absl::UnavailableError("the tables have another version");
       }
     }
-    if (!snapshot.has_value()) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          snapshot, CopyOf(world, reader, static_cast<int>(shard), version));
+    if (snapshot.has_value()) {
+      AddSnapshot(world->layout, *snapshot, &state);
+    } else {
+      TRIBUTARY_RETURN_IF_ERROR(
+          AddReplica(world, reader, static_cast<int>(shard), version, &state));
     }
-    AddSnapshot(world->layout, *snapshot, &state);
   }
   return state;
 }

@@ -263,7 +263,7 @@ std::unique_ptr<ReplicaStream> SimulatedServices::Open(
 
 absl::Status SimulatedServices::Fetch(const std::string& address,
                                       const ReadJournalRequest& request,
-                                      Snapshot* snapshot) {
+                                      const ReplicaTarget& to) {
   // The call belongs to the process, because the end of the attempt does not
   // cancel it.
   const std::shared_ptr<Life> process = scope_->root()->shared_from_this();
@@ -280,7 +280,7 @@ absl::Status SimulatedServices::Fetch(const std::string& address,
       std::make_unique<
           SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
           world_, process, std::move(link)),
-      address, request, snapshot);
+      address, request, to);
 }
 
 }  // namespace tributary::simulation

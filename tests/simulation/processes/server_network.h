@@ -98,7 +98,7 @@ class SimulatedServices final : public AttemptServices, private ReplicaNetwork {
       std::function<void(const absl::Status&)> lost) override;
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
-                     Snapshot* snapshot) override;
+                     const ReplicaTarget& to) override;
 
   SimulatedServerNetwork* const network_;
   World* const world_;

@@ -146,7 +146,7 @@ absl::Status SimulatedWorkerNetwork::ReadReplica(
       std::make_unique<
           SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
           world_, process_, std::move(link)),
-      address, request, snapshot);
+      address, request, {snapshot, {}});
 }
 
 absl::StatusOr<std::unique_ptr<StagePort>>

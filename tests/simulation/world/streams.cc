@@ -24,6 +24,7 @@ std::string* PayloadField(ServerMessage* message) {
 }
 
 std::string* PayloadField(JournalMessage* message) {
+  if (message->has_rows()) return message->mutable_rows()->mutable_payload();
   return message->has_part() ? message->mutable_part()->mutable_payload()
                              : nullptr;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -104,13 +105,15 @@ class TableEngineTest : public testing::Test {
  protected:
   std::unique_ptr<TableEngine> MakeEngine(const JobSpec& job, int shard = 0,
                                           int servers = 1,
-                                          int64_t first_version = 0) {
+                                          int64_t first_version = 0,
+                                          bool whole_batches = false) {
     TableEngine::Options options;
     options.job = job;
     options.steps = kSteps;
     options.shard = shard;
     options.servers = servers;
     options.first_version = first_version;
+    options.whole_batches = whole_batches;
     options.awaits_norm = job.clip_norm() > 0;
     options.rates = &rates_;
     options.on_failure = [this](const absl::Status& status) {
@@ -145,13 +148,14 @@ class TableEngineTest : public testing::Test {
       keys[0].push_back(key);
       keys[1].push_back(key);
     }
-    std::vector<float> values;
-    engine->Read(version, keys, [&](absl::StatusOr<Buffer> read) {
+    // The engine may answer later.
+    const auto values = std::make_shared<std::vector<float>>();
+    engine->Read(version, keys, [values](absl::StatusOr<Buffer> read) {
       ASSERT_TRUE(read.ok()) << read.status();
-      values.assign(read->get(), read->get() + 12 * 5);
+      values->assign(read->get(), read->get() + 12 * 5);
     });
     pool_.RunAll();
-    return values;
+    return *values;
   }
 
   HeldExecutor pool_;
@@ -272,6 +276,140 @@ TEST_F(TableEngineTest, AnnouncesThatContributionsAreComplete) {
   engine->RemoveListener(7);
   ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
   EXPECT_EQ(complete.size(), 2u);
+}
+
+TEST_F(TableEngineTest, AStepCountsWhenItsChangesAreReplicated) {
+  JobSpec job = Job();
+  job.mutable_recovery()->set_journal(true);
+  const auto wanted = ReferenceVersions(job);
+  const auto engine = MakeEngine(job);
+  std::map<int64_t, std::vector<BucketRows>> sent;
+  std::function<void()> kept;
+  engine->SetReplicator([&](int64_t version, std::vector<BucketRows> changes,
+                            std::function<void()> done) {
+    sent[version] = std::move(changes);
+    kept = std::move(done);
+  });
+  std::vector<int64_t> complete;
+  engine->AddListener(7, [&](int64_t v) { complete.push_back(v); });
+  ASSERT_TRUE(Add(engine.get(), job, 0, 1).ok());
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[1].size(), 2u);
+  EXPECT_FALSE(sent[1][0].keys.empty());
+  // Neither announced nor read, and a checkpoint comes too late.
+  EXPECT_EQ(complete, (std::vector<int64_t>{0}));
+  EXPECT_EQ(engine->version(), 0);
+  EXPECT_EQ(ReadAll(engine.get(), 1), std::vector<float>());
+  EXPECT_EQ(ReadAll(engine.get(), 0), wanted[0]);
+  EXPECT_FALSE(engine->TakeChanges(0, [](std::vector<SparseTable::Changes>) {
+    ADD_FAILURE() << "of a version that has passed";
+  }));
+  kept();
+  pool_.RunAll();
+  EXPECT_EQ(complete, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(engine->version(), 1);
+  EXPECT_EQ(ReadAll(engine.get(), 1), wanted[1]);
+  // The next step is not summed before.
+  ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
+  EXPECT_EQ(sums_.size(), 2u);
+  ASSERT_TRUE(Add(engine.get(), job, 1, 1).ok());
+  EXPECT_EQ(sent.size(), 2u);
+  EXPECT_EQ(engine->version(), 1);
+}
+
+// Gradients of whole numbers, which any order adds up to the same sum.
+TEST_F(TableEngineTest, AppliesEachWholeBatchOnceInAnyOrder) {
+  JobSpec job = Job();
+  for (SparseTableSpec& table : *job.mutable_sparse()->mutable_table()) {
+    table.mutable_sgd()->set_learning_rate(1);
+    table.mutable_sgd()->set_momentum(0);
+    table.set_uniform(0);
+  }
+  std::vector<float> wanted(12 * 5);
+  std::vector<TableGradients> batches;
+  for (int step = 0; step < kSteps; ++step) {
+    TableGradients& batch = batches.emplace_back();
+    std::mt19937_64 random(step);
+    float* place = wanted.data();
+    for (const SparseTableSpec& table : job.sparse().table()) {
+      auto rows = std::make_shared<RowGradients>();
+      rows->values = AllocateBuffer(12 * table.dim());
+      for (uint64_t key = 0; key < 12; ++key, place += table.dim()) {
+        if (random() % 2 == 0) continue;
+        for (int i = 0; i < table.dim(); ++i) {
+          const auto value = static_cast<float>(random() % 100);
+          rows->values.get()[rows->rows() * table.dim() + i] = value;
+          // The mean of a batch of 32.
+          place[i] -= value / (kLeaves * kSamples);
+        }
+        rows->keys.push_back(key);
+      }
+      batch.push_back(std::move(rows));
+    }
+  }
+  for (const int seed : {1, 2, 3}) {
+    sums_.clear();
+    const auto engine = MakeEngine(job, 0, 1, 0, /*whole_batches=*/true);
+    std::mt19937 random(seed);
+    std::vector<int> order;
+    for (int step = 0; step < kSteps; ++step) {
+      // Once or several times: of a worker that was lost after it had sent
+      // them, or that has computed the step again.
+      for (int i = 0; i <= static_cast<int>(random() % 3); ++i) {
+        order.push_back(step);
+      }
+    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int step : order) {
+      NodeSum sum;
+      sum.step = step;
+      sum.node = 1;
+      sum.sample_count = kLeaves * kSamples;
+      sum.contributor = 1 + random() % 3;
+      sum.gradient = std::make_shared<RowSource>(batches[step]);
+      const int64_t lost = sum.contributor;
+      ASSERT_TRUE(engine->AddContribution(std::move(sum)).ok());
+      // What is applied stays, and what is dropped comes again.
+      if (random() % 4 == 0) {
+        engine->DropFrom(lost);
+        NodeSum again;
+        again.step = step;
+        again.node = 1;
+        again.sample_count = kLeaves * kSamples;
+        again.contributor = 4;
+        again.gradient = std::make_shared<RowSource>(batches[step]);
+        ASSERT_TRUE(engine->AddContribution(std::move(again)).ok());
+      }
+      if (random() % 2 == 0) pool_.RunAll();
+    }
+    pool_.RunAll();
+    EXPECT_EQ(engine->version(), kSteps);
+    EXPECT_EQ(sums_.size(), static_cast<size_t>(kSteps));
+    EXPECT_EQ(ReadAll(engine.get(), kNewestRows), wanted) << seed;
+    EXPECT_EQ(ReadAll(engine.get(), kSteps), wanted) << seed;
+  }
+}
+
+TEST_F(TableEngineTest, AnotherEngineContinuesWithTheTables) {
+  JobSpec job = Job();
+  job.mutable_recovery()->set_journal(true);
+  const auto wanted = ReferenceVersions(job);
+  ServerTables tables;
+  {
+    const auto engine = MakeEngine(job);
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(Add(engine.get(), job, step, 1).ok());
+    }
+    tables = engine->server_tables();
+  }
+  for (const auto& table : tables) ASSERT_TRUE(table->RollBack().ok());
+  const auto engine = MakeEngine(job, 0, 1, /*first_version=*/2);
+  engine->Adopt(tables);
+  EXPECT_EQ(ReadAll(engine.get(), 2), wanted[2]);
+  for (int step = 2; step < kSteps; ++step) {
+    ASSERT_TRUE(Add(engine.get(), job, step, 1).ok());
+  }
+  EXPECT_EQ(ReadAll(engine.get(), kSteps), wanted[kSteps]);
 }
 
 TEST_F(TableEngineTest, UpdatesWaitForTheNorm) {
