@@ -18,25 +18,26 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kWidth = 8;
+constexpr int64_t kLayerWidth = 8;
 
 // Two blocks of a linear layer and a ReLU, and a last linear layer:
 // in, in.relu, mid, mid.relu, out.
 Graph Blocks() {
-  Graph graph(kWidth);
+  Graph graph(kLayerWidth);
   ValueId value = 0;
   const auto linear = [&](const std::string& name) {
-    value = graph.Add(
-        name, std::make_unique<Linear>(Linear::FanInOptions(kWidth, kWidth)),
-        {value});
+    value = graph.Add(name,
+                      std::make_unique<Linear>(
+                          Linear::FanInOptions(kLayerWidth, kLayerWidth)),
+                      {value});
   };
   for (const std::string name : {"in", "mid"}) {
     linear(name);
     value = graph.Add(absl::StrCat(name, ".relu"),
-                      std::make_unique<Relu>(kWidth), {value});
+                      std::make_unique<Relu>(kLayerWidth), {value});
   }
   linear("out");
-  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kWidth}, value);
+  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kLayerWidth}, value);
   return graph;
 }
 
@@ -67,7 +68,7 @@ TEST(StageCutsTest, FindsTheNamedLayers) {
 }
 
 TEST(StageCutsTest, SuggestsALayer) {
-  ExpectRefused(Split({"mdi"}), "did you mean mid?");
+  ExpectRefused(Split({"mids"}), "did you mean mid?");
   ExpectRefused(Split({"encoder.block.7"}), "may begin with mid, out");
 }
 
@@ -80,8 +81,8 @@ TEST(StageCutsTest, StagesBeginInTheOrderOfTheModel) {
 TEST(StageCutsTest, EachStageNeedsParameters) {
   ExpectRefused(Split({"in.relu", "mid"}), "ends before mid");
   Graph graph = Blocks();
-  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kWidth},
-                graph.Add("end", std::make_unique<Relu>(kWidth), {5}));
+  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kLayerWidth},
+                graph.Add("end", std::make_unique<Relu>(kLayerWidth), {5}));
   EXPECT_THAT(CheckStages(Split({"end"}), graph),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("begins with end has no parameters")));
@@ -100,15 +101,17 @@ TEST(StageCutsTest, ThereAreNoMoreStagesThanLayersWithParameters) {
 
 // A GELU is computed together with the layer before it.
 TEST(StageCutsTest, NamesTheLayerWithWhichAnotherIsComputed) {
-  Graph graph(kWidth);
+  Graph graph = Blocks();
   ValueId value = graph.Add(
-      "up", std::make_unique<Linear>(Linear::FanInOptions(kWidth, kWidth)),
-      {0});
-  value = graph.Add("gelu", std::make_unique<Gelu>(kWidth), {value});
+      "up",
+      std::make_unique<Linear>(Linear::FanInOptions(kLayerWidth, kLayerWidth)),
+      {5});
+  value = graph.Add("gelu", std::make_unique<Gelu>(kLayerWidth), {value});
   value = graph.Add(
-      "down", std::make_unique<Linear>(Linear::FanInOptions(kWidth, kWidth)),
+      "down",
+      std::make_unique<Linear>(Linear::FanInOptions(kLayerWidth, kLayerWidth)),
       {value});
-  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kWidth}, value);
+  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kLayerWidth}, value);
   EXPECT_THAT(CheckStages(Split({"gelu"}), graph),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("with gelu"), HasSubstr("with up"))));
