@@ -2,8 +2,9 @@
 // parameters, on an emulated GPU that does none of the work:
 //
 //   bazel run //tests/bench/gpu:gpu_calls            # with CUDA graphs
-//   bazel run //tests/bench/gpu:gpu_calls -- kernels # without: counts each kernel
-//   bazel run //tests/bench/gpu:gpu_calls -- shared  # in the server's GPU's memory
+//   bazel run //tests/bench/gpu:gpu_calls -- kernels # without: counts each
+//   kernel bazel run //tests/bench/gpu:gpu_calls -- shared  # in the server's
+//   GPU's memory
 //
 // The numbers do not depend on the batch size. Needs 5 GB of memory, or 6 GB
 // with "shared".

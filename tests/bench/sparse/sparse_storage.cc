@@ -293,7 +293,8 @@ int Run(int argc, char** argv) {
                               static_cast<int64_t>(number(3, 20) * 1e6),
                               static_cast<int>(number(4, 16)));
   }
-  std::fprintf(stderr, "see the comment in tests/bench/sparse/sparse_storage.cc\n");
+  std::fprintf(stderr,
+               "see the comment in tests/bench/sparse/sparse_storage.cc\n");
   return 2;
 }
 
