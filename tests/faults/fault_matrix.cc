@@ -48,13 +48,14 @@ std::string VictimOf(const std::string& point, int64_t seed) {
   return absl::StrCat("server-", seed % 2);
 }
 
-// Rows are admitted late, expire, and are removed for want of space.
-JobSpec TablesJob(const FaultCase& fault) {
+// Rows are admitted late, expire, and are removed for want of space. A disk has
+// its rows in `folder`.
+JobSpec TablesJob(const FaultCase& fault, const std::string& folder) {
   // 64 rows of each bucket.
   const auto disk = [&](int row_bytes) {
-    return fault.disk
-               ? absl::StrCat("memory_bytes: ", 64 * 12 * row_bytes, " disk {}")
-               : "";
+    return fault.disk ? absl::StrCat("memory_bytes: ", 64 * 12 * row_bytes,
+                                     " disk { folder: '", folder, "' }")
+                      : "";
   };
   return ParseJob(absl::StrCat(R"(
            model { dlrm { bottom: 16 top: 32 } }
@@ -107,7 +108,8 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   const absl::Time begin = absl::Now();
   const std::string folder = MakeFolder(parent);
   const bool tables = fault.model == "tables";
-  JobSpec job = tables ? TablesJob(fault) : TinyJob(fault.model, folder);
+  JobSpec job =
+      tables ? TablesJob(fault, folder) : TinyJob(fault.model, folder);
   if (fault.asynchronous) {
     job.mutable_exchange()
         ->mutable_parameter_server()
