@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -148,6 +149,8 @@ class ChurnTest : public DeterminismTest {
     return ResultOf(&cluster, kManySteps);
   }
 
+  void ExpectThatResumingGivesTheSameBits(int workers, int servers);
+
   // From step `at` on, two of three workers fail and two others join.
   void LoseAndGain(int at, const Result& expected) {
     SCOPED_TRACE(absl::StrCat("at step ", at));
@@ -209,6 +212,31 @@ TEST_P(ChurnTest, EveryWorkerReplacedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
+// Resumes the job from each of its checkpoints, with other machines.
+void ChurnTest::ExpectThatResumingGivesTheSameBits(int workers, int servers) {
+  job_.mutable_checkpoint()->set_every_steps(10);
+  job_.mutable_checkpoint()->set_keep_last(10);
+  const std::string machines = absl::StrCat(workers, "x", servers);
+  const std::string folder = Directory(absl::StrCat("before-", machines));
+  LocalCluster whole(job_, /*servers=*/2, /*expected_workers=*/2, folder);
+  for (int i = 0; i < 2; ++i) whole.StartWorker();
+  const Result expected = ResultOf(&whole);
+  const auto checkpoints = ListCheckpoints(CheckpointsFolder(folder));
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  EXPECT_LT(checkpoints->back().step, job_.steps());
+  for (const CheckpointName& checkpoint : *checkpoints) {
+    if (checkpoint.step == job_.steps()) continue;
+    ClusterServers how;
+    how.resume_from = checkpoint.path;
+    LocalCluster cluster(
+        job_, servers, workers,
+        Directory(absl::StrCat("after-", machines, "-", checkpoint.step)), {},
+        how);
+    for (int i = 0; i < workers; ++i) cluster.StartWorker();
+    EXPECT_EQ(ResultOf(&cluster).digest, expected.digest);
+  }
+}
+
 // LAMB, whose steps depend on the norms of whole parameters, which lie in
 // chunks of several servers.
 class LambTest : public ChurnTest {
@@ -256,15 +284,7 @@ TEST_P(LambTest, LosingAndGainingWorkersGivesTheSameBits) {
 }
 
 TEST_P(LambTest, ResumingGivesTheSameBits) {
-  job_.mutable_checkpoint()->set_every_steps(10);
-  const Result expected = Run(/*workers=*/2, /*servers=*/2);
-  ClusterServers how;
-  how.resume_from =
-      absl::StrCat(Directory("2x2x1"), "/checkpoints/step-00000010");
-  LocalCluster cluster(job_, /*servers=*/3, /*expected_workers=*/1,
-                       Directory("resumed"), {}, how);
-  cluster.StartWorker();
-  EXPECT_EQ(ResultOf(&cluster).digest, expected.digest);
+  ExpectThatResumingGivesTheSameBits(/*workers=*/1, /*servers=*/3);
 }
 
 // The schedule PLATEAU, whose learning rate depends on evaluations.
@@ -313,17 +333,7 @@ TEST_P(PlateauTest, LosingAndGainingWorkersGivesTheSameBits) {
 }
 
 TEST_P(PlateauTest, ResumingGivesTheSameBits) {
-  job_.mutable_checkpoint()->set_every_steps(10);
-  const Result expected = Run(/*workers=*/2, /*servers=*/2);
-  for (const char* const step : {"10", "20"}) {
-    ClusterServers how;
-    how.resume_from =
-        absl::StrCat(Directory("2x2x1"), "/checkpoints/step-000000", step);
-    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/3,
-                         Directory(absl::StrCat("resumed-", step)), {}, how);
-    for (int i = 0; i < 3; ++i) cluster.StartWorker();
-    EXPECT_EQ(ResultOf(&cluster).digest, expected.digest);
-  }
+  ExpectThatResumingGivesTheSameBits(/*workers=*/3, /*servers=*/1);
 }
 
 const auto kQuick = ::testing::Values("mlp");
