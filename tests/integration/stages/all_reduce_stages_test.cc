@@ -71,7 +71,8 @@ class AllReduceStagesTest : public testing::TestWithParam<const char*> {
   }
 
   JobSpec job_;
-  int runs_ = 0;
+  // Of all tests, so that no two runs share a folder.
+  inline static int runs_ = 0;
   std::string directory_;  // Of the newest run.
 };
 
