@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "gtest/gtest.h"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -101,16 +102,21 @@ TEST_P(AllReduceStagesTest, UpdatesThatDoNotWaitGiveTheSame) {
   EXPECT_TRUE(Run(/*workers=*/6) == whole);
 }
 
+// Enough steps that a checkpoint is complete before the job's end.
 TEST_P(AllReduceStagesTest, ResumesFromACheckpointWithOtherStages) {
-  Set("steps=24");
+  constexpr int64_t kSteps = 120;
+  job_.set_steps(kSteps);
   Set("checkpoint.every_steps=8");
+  Set("checkpoint.keep_last=100");
   const Result whole = Run(/*workers=*/1);
   SetStages(/*stages=*/2, /*shard_optimizer=*/true);
   EXPECT_TRUE(Run(/*workers=*/4) == whole);
-  const std::string checkpoint =
-      absl::StrCat(directory_, "/checkpoints/step-00000016");
+  const auto checkpoints = ListCheckpoints(CheckpointsFolder(directory_));
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  const CheckpointName& oldest = checkpoints->back();
+  EXPECT_LT(oldest.step, kSteps);
   SetStages(/*stages=*/3, /*shard_optimizer=*/false);
-  EXPECT_TRUE(Run(/*workers=*/3, checkpoint) == whole);
+  EXPECT_TRUE(Run(/*workers=*/3, oldest.path) == whole);
 }
 
 // Enough steps that the worker is lost before the job's end.
