@@ -2,47 +2,21 @@
 // the undivided job with a parameter server, also when workers are lost.
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/job/job.h"
 #include "gtest/gtest.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "tests/integration/stages/stages_fixture.h"
 #include "tests/support/local_cluster.h"
-#include "tests/support/tiny_jobs.h"
 
 namespace tributary {
 namespace {
 
-class AllReduceStagesTest : public testing::TestWithParam<const char*> {
+class AllReduceStagesTest : public StagesFixture {
  protected:
-  struct Result {
-    std::string digest;
-    double loss = 0;
-    double evaluation_loss = 0;
+  // Small chunks, so that each stage has several of them.
+  AllReduceStagesTest() { Set("exchange.parameter_server.chunk_bytes=4096"); }
 
-    bool operator==(const Result& other) const {
-      return digest == other.digest && loss == other.loss &&
-             evaluation_loss == other.evaluation_loss;
-    }
-  };
-
-  AllReduceStagesTest() : job_(TinyJob(GetParam(), Directory("data"))) {
-    // Small chunks, so that each stage has several of them.
-    Set("exchange.parameter_server.chunk_bytes=4096");
-  }
-
-  static std::string Directory(const std::string& name) {
-    const std::string path = absl::StrCat(
-        testing::TempDir(), "/all-reduce-stages-", GetParam(), "-", name);
-    EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
-    return path;
-  }
-
-  void Set(const std::string& field) {
-    const absl::Status status = SetField(&job_, field);
-    ASSERT_TRUE(status.ok()) << status;
-  }
   void SetStages(int stages, bool shard_optimizer,
                  const std::string& schedule = "ZERO_BUBBLE") {
     Set(absl::StrCat(
@@ -51,30 +25,6 @@ class AllReduceStagesTest : public testing::TestWithParam<const char*> {
     Set(absl::StrCat("parallel.pipeline={ stages: ", stages,
                      " schedule: ", schedule, " }"));
   }
-
-  static Result ResultOf(LocalCluster* cluster) {
-    EXPECT_EQ(cluster->Await(), absl::OkStatus());
-    const nlohmann::json summary = cluster->Summary();
-    EXPECT_FALSE(summary.value("weights_sha256", "").empty());
-    return {summary.value("weights_sha256", "none"),
-            summary.value("final_loss", -1.0),
-            summary["evaluation"].value("loss", -1.0)};
-  }
-
-  Result Run(int workers, const std::string& resume_from = "") {
-    directory_ = Directory(absl::StrCat("run", ++runs_));
-    ClusterServers servers;
-    servers.resume_from = resume_from;
-    LocalCluster cluster(job_, /*servers=*/1, workers, directory_,
-                         /*security=*/{}, servers);
-    for (int i = 0; i < workers; ++i) cluster.StartWorker();
-    return ResultOf(&cluster);
-  }
-
-  JobSpec job_;
-  // Of all tests, so that no two runs share a folder.
-  inline static int runs_ = 0;
-  std::string directory_;  // Of the newest run.
 };
 
 TEST_P(AllReduceStagesTest, ReplicasOfStagesGiveTheBitsOfTheWholeModel) {
@@ -111,12 +61,12 @@ TEST_P(AllReduceStagesTest, ResumesFromACheckpointWithOtherStages) {
   const Result whole = Run(/*workers=*/1);
   SetStages(/*stages=*/2, /*shard_optimizer=*/true);
   EXPECT_TRUE(Run(/*workers=*/4) == whole);
-  const auto checkpoints = ListCheckpoints(CheckpointsFolder(directory_));
+  const auto checkpoints = ListCheckpoints(CheckpointsFolder(folder_));
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
   const CheckpointName& oldest = checkpoints->back();
   EXPECT_LT(oldest.step, kSteps);
   SetStages(/*stages=*/3, /*shard_optimizer=*/false);
-  EXPECT_TRUE(Run(/*workers=*/3, oldest.path) == whole);
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/1, oldest.path) == whole);
 }
 
 // Enough steps that the worker is lost before the job's end.
@@ -131,8 +81,7 @@ TEST_P(AllReduceStagesTest, ALostWorkerOfAnyStageCostsNoBits) {
   SetStages(kStages, /*shard_optimizer=*/false);
   for (int victim = 0; victim < kStages * kReplicas; ++victim) {
     SCOPED_TRACE(absl::StrCat("worker ", victim, " is lost"));
-    LocalCluster cluster(job_, /*servers=*/1, kStages * kReplicas,
-                         Directory(absl::StrCat("lost", ++runs_)));
+    LocalCluster cluster(job_, /*servers=*/1, kStages * kReplicas, NewFolder());
     for (int i = 0; i < kStages * kReplicas; ++i) cluster.StartWorkerOfRank(i);
     cluster.AwaitStep(20);
     cluster.KillWorker(victim);
