@@ -52,7 +52,9 @@ void BoundedStalenessWork::EndWrite(int chunk, int64_t version) {
 }
 
 int64_t BoundedStalenessWork::CompleteVersion() const {
-  return versions_.begin()->first;
+  // Of a step of a worker that was lost, servers may have all chunks, and not
+  // all rows. Whoever leases the step next must not wait for its rows first.
+  return std::min(versions_.begin()->first, TablesVersion());
 }
 
 const float* BoundedStalenessWork::Weights(int64_t) const {

@@ -30,8 +30,7 @@ SynchronousWork::SynchronousWork(const Options& options,
               PrivatePages(layout->arena_elements() * int64_t{sizeof(float)},
                            PageSizeFor(options))},
       mapped_(layout->chunk_count(), false),
-      fetched_(options.fetches ? layout->chunk_count() : 0),
-      tables_complete_(options.table_servers, -1) {
+      fetched_(options.fetches ? layout->chunk_count() : 0) {
   for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
 }
 
@@ -146,16 +145,6 @@ void SynchronousWork::EndWrite(int chunk, int64_t version) {
   if (slot.version == version) ++slot.present;
 }
 
-void SynchronousWork::SetTablesComplete(int shard, int64_t version) {
-  absl::MutexLock lock(&mu_);
-  tables_complete_[shard] = version;
-}
-
-bool SynchronousWork::TablesComplete(int64_t version) const {
-  return std::all_of(tables_complete_.begin(), tables_complete_.end(),
-                     [version](int64_t v) { return v >= version; });
-}
-
 bool SynchronousWork::BeginFetched(int chunk, int64_t version, float** to) {
   absl::MutexLock lock(&mu_);
   *to = Arena(version) + layout().ChunkBegin(chunk);
@@ -187,7 +176,7 @@ void SynchronousWork::DropChunk(int chunk) const {
 int64_t SynchronousWork::CompleteVersion() const {
   int64_t version = -1;
   for (const Slot& slot : slots_) {
-    if (slot.present == chunk_count_ && TablesComplete(slot.version)) {
+    if (slot.present == chunk_count_ && TablesVersion() >= slot.version) {
       version = std::max(version, slot.version);
     }
   }
@@ -197,7 +186,7 @@ int64_t SynchronousWork::CompleteVersion() const {
 bool SynchronousWork::Holds(int64_t version) const {
   const Slot& slot = slots_[version % 2];
   return slot.version == version && slot.present == chunk_count_ &&
-         TablesComplete(version);
+         TablesVersion() >= version;
 }
 
 bool SynchronousWork::OnTaskEnd() {
@@ -228,7 +217,7 @@ bool SynchronousWork::HasRange(int64_t version, int first, int last) const {
     return true;
   }
   const Slot& slot = slots_[version % 2];
-  if (slot.version != version || !TablesComplete(version)) return false;
+  if (slot.version != version || TablesVersion() < version) return false;
   if (slot.present == layout().chunk_count()) return true;
   return std::all_of(slot.chunks.begin() + first, slot.chunks.begin() + last,
                      [version](int64_t v) { return v == version; });

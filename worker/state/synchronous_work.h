@@ -45,8 +45,6 @@ class SynchronousWork final : public WorkState {
   Arrival BeginWrite(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
-  void SetTablesComplete(int shard, int64_t version) override
-      ABSL_LOCKS_EXCLUDED(mu_);
   bool BeginFetched(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndFetched(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -76,9 +74,6 @@ class SynchronousWork final : public WorkState {
   bool OnTaskEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns true if all servers have the contributions of rows to the steps
-  // before `version`.
-  bool TablesComplete(int64_t version) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Returns true if a task may read version `version` of all chunks in [first,
   // last).
   bool HasRange(int64_t version, int first, int last) const
@@ -109,8 +104,6 @@ class SynchronousWork final : public WorkState {
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
   FetchedChunks fetched_ ABSL_GUARDED_BY(mu_);
-  // What SetTablesComplete was called with, by server.
-  std::vector<int64_t> tables_complete_ ABSL_GUARDED_BY(mu_);
   // The version that the task under way reads, so that it must not be
   // overwritten; -1 if there is none.
   int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;

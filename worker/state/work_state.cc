@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
@@ -45,7 +46,10 @@ std::unique_ptr<WorkState> WorkState::Create(const JobSpec& job,
 }
 
 WorkState::WorkState(const Options& options, const ArenaLayout* layout)
-    : options_(options), layout_(layout), last_version_(options.steps) {}
+    : options_(options),
+      layout_(layout),
+      last_version_(options.steps),
+      tables_complete_(options.table_servers, -1) {}
 
 void WorkState::RequestInitialize() {
   absl::MutexLock lock(&mu_);
@@ -94,6 +98,19 @@ double WorkState::RateFactorOf(int64_t step) const {
 void WorkState::SetLastVersion(int64_t version) {
   absl::MutexLock lock(&mu_);
   last_version_ = version;
+}
+
+void WorkState::SetTablesComplete(int shard, int64_t version) {
+  absl::MutexLock lock(&mu_);
+  tables_complete_[shard] = version;
+}
+
+int64_t WorkState::TablesVersion() const {
+  int64_t version = std::numeric_limits<int64_t>::max();
+  for (const int64_t of_server : tables_complete_) {
+    version = std::min(version, of_server);
+  }
+  return version;
 }
 
 void WorkState::SetFinished() {

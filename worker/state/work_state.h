@@ -76,8 +76,8 @@ class WorkState : public WeightsSink {
     // modes `synchronous` and `local_steps`.
     bool fetches = false;
     // In jobs with tables, the number of servers; otherwise 0. A version is
-    // complete only when SetTablesComplete was called for all servers. Only in
-    // mode `synchronous`.
+    // complete only when SetTablesComplete was called for all servers. Not in
+    // mode `stale_synchronous`.
     int table_servers = 0;
   };
   // Creates the state that implements the job's consistency mode, such as
@@ -124,6 +124,8 @@ class WorkState : public WeightsSink {
   void SetUnparked(std::function<void()> unparked) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void SetOutcome(const Outcome& /*outcome*/) override {}
+  void SetTablesComplete(int shard, int64_t version) override
+      ABSL_LOCKS_EXCLUDED(mu_);
   void Fail(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status status() const override ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -167,8 +169,9 @@ class WorkState : public WeightsSink {
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
 
  protected:
-  // Returns the oldest of the chunks' newest versions, which is the newest
-  // version that all chunks have reached. Returns -1 if a chunk has no version.
+  // Returns the oldest of the newest versions of chunks and tables, which is
+  // the newest version that all of them have reached. Returns -1 if one of them
+  // has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Returns true if all chunks that the worker receives are present at this
   // version. May return false for other versions than the newest complete one
@@ -191,6 +194,9 @@ class WorkState : public WeightsSink {
   virtual void OnTaskBegin(const Task& /*task*/)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
 
+  // Returns the newest version of the tables of which all servers have all
+  // contributions; without tables, the largest number.
+  int64_t TablesVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Runs the SetUnparked callback.
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the job evaluates this version.
@@ -243,6 +249,8 @@ class WorkState : public WeightsSink {
   // hold: the newest ones.
   std::map<int64_t, double> rate_factors_ ABSL_GUARDED_BY(mu_);
   absl::Status status_ ABSL_GUARDED_BY(mu_);
+  // What SetTablesComplete was called with, by server.
+  std::vector<int64_t> tables_complete_ ABSL_GUARDED_BY(mu_);
   // Indexed by version of the weights: the micro-batches that this worker has
   // computed and, in done_pieces_, the pieces of the evaluation data that it
   // has evaluated.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -239,6 +240,31 @@ TEST_F(BoundedStalenessWorkTest,
   AnswerAll(2);
   EXPECT_EQ(state_->Next().kind, Kind::kRequestStepLease);
   TrainAndMark(3);
+}
+
+// A worker was lost after all chunks, but not all rows, of its step had
+// arrived.
+TEST_F(BoundedStalenessWorkTest,
+       AsynchronousComputesAStepWhoseRowsAreMissingBeforeItEvaluates) {
+  WorkState::Options options = Options();
+  options.table_servers = 2;
+  state_ = std::make_unique<AsynchronousWork>(options, /*micro_batches=*/4,
+                                              layout_.get());
+  for (const int server : {0, 1}) state_->SetTablesComplete(server, 0);
+  Begin();
+  ExpectStepRequests();
+  ArriveAll(4);
+  state_->SetTablesComplete(0, 4);
+  state_->SetTablesComplete(1, 3);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  state_->AddStepLease(3);
+  TrainAndMark(3);
+  AnswerAll(3);
+  state_->SetTablesComplete(1, 4);
+  std::optional<Task> task = state_->TryNextForTest();
+  ASSERT_TRUE(task.has_value());
+  EXPECT_EQ(task->kind, Kind::kEvaluate);
+  EXPECT_EQ(task->version, 4);
 }
 
 TEST_F(BoundedStalenessWorkTest, FailureEndsWaitsAndTasks) {
