@@ -39,7 +39,12 @@ void AddSnapshot(const ArenaLayout& layout, const Snapshot& snapshot,
 // Makes place for the rows of tables.
 void SetTables(const SparseSpec& sparse, ModelState* state) {
   for (const SparseTableSpec& table : sparse.table()) {
-    state->tables.emplace_back(table.buckets());
+    std::vector<BucketRows>& buckets =
+        state->tables.emplace_back(table.buckets());
+    // Files have no records of empty buckets.
+    for (int bucket = 0; bucket < table.buckets(); ++bucket) {
+      buckets[bucket].bucket = bucket;
+    }
   }
 }
 
