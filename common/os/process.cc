@@ -212,7 +212,7 @@ std::string HostName() {
 
 int UsableCores() {
   const std::optional<double> quota =
-      CpuQuota("/sys/fs/cgroup", Contents("/proc/self/cgroup"));
+      CpuQuota("/sys/fs/cgroup", ControlGroups());
   int cores = AllowedCores();
   // Rounded up: one more thread uses the fraction of a core that remains.
   if (quota.has_value() && *quota < cores) {
@@ -258,9 +258,11 @@ std::optional<double> CpuQuota(const std::string& mount,
   return quota;
 }
 
+std::string ControlGroups() { return Contents("/proc/self/cgroup"); }
+
 std::optional<int64_t> AvailableMemoryBytes() {
   return AvailableMemory(Contents("/proc/meminfo"), "/sys/fs/cgroup",
-                         Contents("/proc/self/cgroup"));
+                         ControlGroups());
 }
 
 std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
@@ -283,8 +285,7 @@ std::optional<int64_t> MemoryLimitBytes() {
   std::optional<int64_t> total =
       FieldOf(Contents("/proc/meminfo"), "MemTotal:");
   if (total.has_value()) *total *= 1024;
-  return LeastOfGroups(total, "/sys/fs/cgroup", Contents("/proc/self/cgroup"),
-                       &LimitOfGroup);
+  return LeastOfGroups(total, "/sys/fs/cgroup", ControlGroups(), &LimitOfGroup);
 }
 
 }  // namespace tributary

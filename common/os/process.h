@@ -58,6 +58,11 @@ std::optional<double> ParseCpuMax(absl::string_view text);
 std::optional<double> CpuQuota(const std::string& mount,
                                absl::string_view membership);
 
+// Returns the text of /proc/self/cgroup, which names this process's control
+// groups; empty if unknown. Processes of one machine with the same text share
+// their limits.
+std::string ControlGroups();
+
 // Returns the memory in bytes that this process can still allocate within the
 // limits of the machine and of its control group; nullopt if unknown. Unused
 // page cache counts as available.

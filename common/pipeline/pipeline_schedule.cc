@@ -60,6 +60,13 @@ const ScheduleTraits& TraitsOf(PipelineSchedule schedule) {
   return kSchedules[static_cast<int>(schedule)];
 }
 
+PipelineSchedule ScheduleNamed(absl::string_view name) {
+  for (const ScheduleTraits& traits : AllSchedules()) {
+    if (traits.name == name) return traits.schedule;
+  }
+  return PipelineSchedule::kZeroBubble;
+}
+
 std::vector<PipelineOperation> StageOrder(PipelineSchedule schedule,
                                           const StageContext& context) {
   const ScheduleTraits& traits = TraitsOf(schedule);

@@ -79,6 +79,10 @@ absl::Span<const ScheduleTraits> AllSchedules();
 
 const ScheduleTraits& TraitsOf(PipelineSchedule schedule);
 
+// Returns the schedule with this name in a job file; kZeroBubble, the default,
+// if there is none.
+PipelineSchedule ScheduleNamed(absl::string_view name);
+
 // Returns all operations of a stage in a step, in the order in which the stage
 // must run them. A stage waits if the input of its next operation has not
 // arrived. It does not fill a short wait with a later weight pass: that would

@@ -14,6 +14,11 @@
 
 namespace tributary {
 
+// Models are divided at no more places than these segments have between them.
+// More would hardly make stages more equal, and the time to balance them grows
+// with the square.
+inline constexpr int kMostSegments = 256;
+
 // What one or more layers need.
 struct LayerCost {
   PassSeconds seconds;  // For one micro-batch, on a device of speed 1.

@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "common/base/pulse.h"
 #include "common/base/status_macros.h"
-#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/job/rounds.h"
 #include "common/os/process.h"
@@ -188,12 +187,6 @@ absl::Status Measure(const CommandLine& line, const PlanFlags& flags,
 absl::StatusOr<PipelineInputs> MeasurePipelineInputs(
     const CommandLine& line, const PlanFlags& flags,
     const TrainingSources& sources, PlanInputs exchange) {
-  if (!ResolveExchange(exchange.job).servers_update) {
-    return absl::InvalidArgumentError(
-        "exchange.all_reduce: plan predicts jobs with parallel.pipeline for "
-        "exchange.parameter_server only; add --set "
-        "exchange.parameter_server={}");
-  }
   if (!line.OriginOf("compute").empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         line.OriginOf("compute"),

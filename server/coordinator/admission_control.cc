@@ -88,8 +88,8 @@ void AdmissionControl::AdmitWaiting() {
     if (listed.admitted) continue;
     Member* const member = attempt_.membership.Find(incarnation);
     member->admitted = true;
-    member->link->Send(
-        AdmissionOrder(attempt_.options, servers.servers(), *member));
+    member->link->Send(AdmissionOrder(attempt_.options, servers.servers(),
+                                      *member, !assignment_.stages_chosen()));
   }
 }
 
@@ -103,7 +103,7 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   absl::Status fits = CheckExternalData(ready.data(), attempt_.options.job);
   if (fits.ok()) fits = CheckReady(ready);
   if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options.job);
-  if (fits.ok()) fits = attempt_.mode->CheckReady(ready);
+  if (fits.ok()) fits = attempt_.mode->OnReady(member->incarnation, ready);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.
     RefuseWorker(member->incarnation, fits, CannotTakePart(*member, fits));
@@ -274,7 +274,7 @@ void AdmissionControl::OpenWaiting() {
     order.mutable_open()->set_initialize(initialize);
     member->link->Send(order);
   }
-  assignment_.OrderStages();
+  assignment_.OrderStages(quorum_.awaited());
 }
 
 absl::Status AdmissionControl::OnSynced(Member* member, const Synced& synced) {
@@ -295,16 +295,16 @@ absl::Status AdmissionControl::OnSynced(Member* member, const Synced& synced) {
   if (attempt_.phase.training()) {
     assignment_.Assign();
   } else {
-    assignment_.OrderStages();
     StartIfDue();
   }
   return absl::OkStatus();
 }
 
 void AdmissionControl::StartIfDue() {
-  const int synced = attempt_.membership.synced_count();
-  if (!attempt_.phase.waiting() || synced == 0) return;
-  if (synced < quorum_.awaited() &&
+  if (!attempt_.phase.waiting()) return;
+  assignment_.OrderStages(quorum_.awaited());
+  if (attempt_.membership.synced_count() == 0) return;
+  if (!assignment_.EnoughSynced(quorum_.awaited()) &&
       attempt_.now() - first_synced_ < attempt_.options.start_timeout) {
     return;
   }
@@ -341,7 +341,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
 
 void AdmissionControl::RemoveWorker(int64_t incarnation) {
   quorum_.Remove(incarnation);
-  if (attempt_.phase.waiting()) assignment_.OrderStages();
+  if (attempt_.phase.waiting()) assignment_.OrderStages(quorum_.awaited());
   if (initializer_ != incarnation) return;
   initializer_ = 0;
   if (!initialized_) OpenWaiting();

@@ -36,8 +36,8 @@ namespace tributary {
 //      initializes the weights first. In a pipeline, workers connect when they
 //      receive the order Stage, and each initializes the weights of its stages.
 //   4. Workers report Synced when they have all weights. Training begins when
-//      StartQuorum::awaited() workers have reported Synced, or when the start
-//      timeout has passed since the first worker reported it.
+//      enough of StartQuorum::awaited() have (WorkAssignment::EnoughSynced), or
+//      when the start timeout has passed since the first one reported it.
 //
 // See Attempt for thread safety and errors.
 class AdmissionControl {

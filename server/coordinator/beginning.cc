@@ -81,7 +81,8 @@ absl::StatusOr<Beginning> ChooseBeginning(
 
 CoordinatorOrder AdmissionOrder(
     const AttemptOptions& options,
-    const std::vector<ServerRoster::Server>& servers, const Member& member) {
+    const std::vector<ServerRoster::Server>& servers, const Member& member,
+    bool measures_layers) {
   CoordinatorOrder order;
   Admission* admission = order.mutable_admission();
   *admission->mutable_job() = options.job;
@@ -95,6 +96,7 @@ CoordinatorOrder AdmissionOrder(
   admission->set_lease_ms(absl::ToInt64Milliseconds(options.lease));
   admission->set_attempt(options.attempt);
   admission->set_workers(options.expected_workers);
+  admission->set_measures_layers(measures_layers);
   admission->set_secret(
       MemberSecrets(options.secret_key).OfMember(member.incarnation));
   return order;

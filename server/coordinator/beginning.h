@@ -56,10 +56,11 @@ absl::StatusOr<Beginning> ChooseBeginning(
     const std::vector<ServerRoster::Server>& servers);
 
 // Returns the order that admits a worker. It contains the job and the addresses
-// of its servers.
+// of its servers. `measures_layers` is as in Admission.
 CoordinatorOrder AdmissionOrder(
     const AttemptOptions& options,
-    const std::vector<ServerRoster::Server>& servers, const Member& member);
+    const std::vector<ServerRoster::Server>& servers, const Member& member,
+    bool measures_layers);
 
 // Returns the order that tells the server of `shard` at which version, and from
 // which state, it begins.

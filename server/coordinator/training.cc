@@ -86,10 +86,6 @@ void Training::Prepare(ArenaLayout layout, const Ready& ready,
   assignment_.Begin(attempt_.progress->evaluations().evaluated_version(),
                     attempt_.progress->evaluations().rate_factor());
   attempt_.mode->Begin(beginning.version, ready);
-  for (const StageParameters& stage : ready.stage()) {
-    if (stage.description().empty()) continue;
-    attempt_.Note(JobEvent::INFO, "stage", stage.description());
-  }
   attempt_.checkpoints.emplace(
       attempt_.options.job, ready, attempt_.options.servers,
       beginning.saved_version, attempt_.options.checkpoints);
@@ -126,7 +122,7 @@ void Training::OnRound(int64_t step, const GradientNorm& norm) {
     OnNonfinite(*gradient);
     if (!attempt_.phase.training()) return;
   }
-  if (attempt_.mode->servers_await_norms()) {
+  if (ServersAwaitNorms(attempt_.options.job)) {
     ServerOrder order;
     *order.mutable_norm() = norm;
     if (attempt_.keeps_replicas()) {

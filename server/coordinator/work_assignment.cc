@@ -1,6 +1,7 @@
 #include "server/coordinator/work_assignment.h"
 
 #include <algorithm>
+#include <string>
 
 #include "common/base/status_macros.h"
 
@@ -10,10 +11,20 @@ namespace {
 // Assignments of jobs with at most this many workers are never delayed.
 constexpr int kManyWorkers = 64;
 
+// Returns the number of members that have received Open.
+int OpenedCount(const Membership& membership) {
+  const auto& members = membership.members();
+  return static_cast<int>(
+      std::count_if(members.begin(), members.end(),
+                    [](const auto& entry) { return entry.second.opened; }));
+}
+
 }  // namespace
 
 WorkAssignment::WorkAssignment(Attempt* attempt)
-    : attempt_(*attempt), secrets_(attempt->options.secret_key) {}
+    : attempt_(*attempt),
+      secrets_(attempt->options.secret_key),
+      stages_chosen_(!attempt->in_stages()) {}
 
 void WorkAssignment::Assign() {
   assignment_due_ = attempt_.membership.count() > kManyWorkers &&
@@ -37,13 +48,37 @@ void WorkAssignment::AssignNow() {
   GrantSteps();
 }
 
-void WorkAssignment::OrderStages() {
+void WorkAssignment::OrderStages(int awaited) {
   if (!attempt_.in_stages() || !attempt_.layout.has_value()) return;
   if (attempt_.phase.training()) {
     Assign();
   } else if (attempt_.phase.waiting()) {
+    if (!stages_chosen_) ChooseStages(awaited);
+    if (!stages_chosen_) return;
     Send(attempt_.mode->OrderStages(attempt_.now()));
   }
+}
+
+void WorkAssignment::ChooseStages(int awaited) {
+  const int opened = OpenedCount(attempt_.membership);
+  first_opened_ = opened == 0 ? absl::InfiniteFuture()
+                              : std::min(first_opened_, attempt_.now());
+  const bool late =
+      attempt_.now() - first_opened_ >= attempt_.options.start_timeout;
+  if (opened == 0 || (opened < awaited && !late)) return;
+  const auto lines = attempt_.mode->ChooseStages();
+  if (!lines.ok()) return attempt_.Fail(lines.status(), /*exit_code=*/2);
+  for (const std::string& line : *lines) {
+    attempt_.Note(JobEvent::INFO, "stage", line);
+  }
+  stages_chosen_ = true;
+}
+
+bool WorkAssignment::EnoughSynced(int awaited) const {
+  if (attempt_.in_stages()) {
+    awaited = std::min(awaited, OpenedCount(attempt_.membership));
+  }
+  return attempt_.membership.synced_count() >= awaited;
 }
 
 void WorkAssignment::Send(

@@ -34,7 +34,16 @@ class WorkAssignment {
   // In a pipeline, decides again which worker computes which stages, after a
   // worker was opened or lost; see RunMode::OrderStages. During training, calls
   // Assign, which includes this.
-  void OrderStages();
+  //
+  // First chooses the stages, once `awaited` workers are opened, or the start
+  // timeout has passed since the first one was opened; call it several times a
+  // second until then. If this fails, fails the job.
+  void OrderStages(int awaited);
+  // False if the job has a pipeline whose stages are not chosen yet.
+  bool stages_chosen() const { return stages_chosen_; }
+  // Returns true if `awaited` workers are synced or, in a pipeline, all that
+  // are opened, if these are fewer: the choice of stages has waited for others.
+  bool EnoughSynced(int awaited) const;
   // Assigns all micro-batches of a step, and all pieces of each evaluation (the
   // parts into which the held-out data are divided), to the synced workers
   // (those that have all weights), unless the run mode keeps the existing
@@ -77,6 +86,8 @@ class WorkAssignment {
   int64_t StepLimit() const;
   // Implements Assign, without delay.
   void AssignNow();
+  // Sets stages_chosen_ if the stages can be chosen; see OrderStages.
+  void ChooseStages(int awaited);
   // Completes the Deals with what the mode does not know, and sends the orders.
   void Send(std::map<int64_t, std::vector<CoordinatorOrder>> orders);
 
@@ -88,6 +99,9 @@ class WorkAssignment {
   std::optional<double> announced_factor_;  // Of the steps from it on.
   // Time of the last call of AssignNow.
   absl::Time assigned_ = absl::InfinitePast();
+  bool stages_chosen_;
+  // When the first worker was opened that still is, before stages are chosen.
+  absl::Time first_opened_ = absl::InfiniteFuture();
   // The worker that was asked for its untrained tensors; 0 if none was.
   int64_t untrained_from_ = 0;
   // True if Assign has left an assignment to AssignIfDue.

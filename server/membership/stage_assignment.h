@@ -43,8 +43,8 @@ struct StageShare {
 // weights, so a worker keeps its stages where it can. A worker that gets other
 // micro-batches has to fetch nothing.
 //
-// Workers are identified by their positions in the argument of each method, in
-// the order of their ranks. Pure; thread-safe.
+// Workers are identified by their positions in the argument of each method.
+// Workers that come first get the first stages. Pure; thread-safe.
 class StageAssignment {
  public:
   // Pipelines have `stages` stages, and a step has `micro_batches`

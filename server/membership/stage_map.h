@@ -2,6 +2,8 @@
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_STAGE_MAP_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_STAGE_MAP_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "google/protobuf/repeated_field.h"
 #include "proto/parameter_server.pb.h"
@@ -16,11 +18,16 @@ class StageMap {
  public:
   using Stages = google::protobuf::RepeatedPtrField<StageParameters>;
 
-  // Checks a worker's proposal, Ready.stage, for a model with `chunk_count`
-  // chunks. Returns InvalidArgument, with the number of the stage, if it does
-  // not divide the layers and the chunks into `stages` stages.
-  static absl::StatusOr<StageMap> Create(int stages, const Stages& proposal,
+  // Checks what a worker says about the segments of a model with `chunk_count`
+  // chunks (Ready.segment), of which stages consist. Returns InvalidArgument,
+  // with the number of the segment, if they do not divide the layers and the
+  // chunks into parts with parameters.
+  static absl::StatusOr<StageMap> Create(const Stages& segments,
                                          int chunk_count);
+
+  // Returns the division into stages that begin with these stages of this
+  // division: ascending numbers, the first of which is 0.
+  StageMap Merge(const std::vector<int>& begins) const;
 
   const Stages& stages() const { return stages_; }
   // Returns the number of layers of the model.

@@ -6,12 +6,17 @@
 
 namespace tributary {
 
-absl::Status AllReduceSteps::CheckReady(const Ready& ready) const {
-  return stages_ == nullptr ? absl::OkStatus() : stages_->CheckReady(ready);
+absl::Status AllReduceSteps::OnReady(int64_t worker, const Ready& ready) {
+  return stages_ == nullptr ? absl::OkStatus()
+                            : stages_->OnReady(worker, ready);
 }
 
 void AllReduceSteps::Begin(int64_t version, const Ready& ready) {
   if (stages_ != nullptr) stages_->Begin(version, ready);
+}
+
+absl::StatusOr<std::vector<std::string>> AllReduceSteps::ChooseStages() {
+  return stages_ == nullptr ? RunMode::ChooseStages() : stages_->ChooseStages();
 }
 
 std::map<int64_t, std::vector<CoordinatorOrder>> AllReduceSteps::OrderStages(

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "server/run_mode/all_reduce_group.h"
@@ -38,8 +39,9 @@ class AllReduceSteps final : public RunMode {
         stages_(std::move(stages)),
         group_(membership) {}
 
-  absl::Status CheckReady(const Ready& ready) const override;
+  absl::Status OnReady(int64_t worker, const Ready& ready) override;
   void Begin(int64_t version, const Ready& ready) override;
+  absl::StatusOr<std::vector<std::string>> ChooseStages() override;
   std::map<int64_t, std::vector<CoordinatorOrder>> OrderStages(
       absl::Time now) override;
   bool OnSynced(const Member& worker, const Synced& synced) override;

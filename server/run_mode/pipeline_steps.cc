@@ -7,46 +7,122 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/parameters/arena_layout.h"
+#include "server/run_mode/stage_choice.h"
+#include "server/run_mode/stage_costs.h"
 
 namespace tributary {
+namespace {
+
+bool SameSegments(const Ready& a, const Ready& b) {
+  return std::equal(a.segment().begin(), a.segment().end(), b.segment().begin(),
+                    b.segment().end(),
+                    [](const StageSegment& x, const StageSegment& y) {
+                      return x.parameters().SerializeAsString() ==
+                             y.parameters().SerializeAsString();
+                    });
+}
+
+bool SameStages(const StageMap& a, const StageMap& b) {
+  return std::equal(a.stages().begin(), a.stages().end(), b.stages().begin(),
+                    b.stages().end(),
+                    [](const StageParameters& x, const StageParameters& y) {
+                      return x.SerializeAsString() == y.SerializeAsString();
+                    });
+}
+
+// Returns what a worker has said about its segments and its memory.
+Ready WithoutModel(const Ready& ready) {
+  Ready report;
+  *report.mutable_segment() = ready.segment();
+  report.set_memory_bytes(ready.memory_bytes());
+  report.set_memory_pool(ready.memory_pool());
+  return report;
+}
+
+}  // namespace
 
 PipelineSteps::PipelineSteps(const JobSpec& job, int stages,
                              Membership* membership, ServerRoster* servers)
     : RunMode(job, membership, servers),
       assignment_(stages, static_cast<int>(job.batch().micro_batches())) {}
 
-absl::Status PipelineSteps::CheckReady(const Ready& ready) const {
-  TRIBUTARY_ASSIGN_OR_RETURN(const StageMap proposal, MapOf(ready));
-  if (!map_.has_value() || proposal.layers() == map_->layers()) {
+absl::Status PipelineSteps::OnReady(int64_t worker, const Ready& ready) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckSegments(job().parallel().pipeline(), ready));
+  TRIBUTARY_ASSIGN_OR_RETURN(const StageMap segments, SegmentsOf(ready));
+  if (!segments_.has_value() || SameStages(segments, *segments_)) {
+    if (!map_.has_value()) reports_[worker] = WithoutModel(ready);
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the model has ", proposal.layers(), " layers at the worker, ",
-      map_->layers(), " in the job: use the same release everywhere"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the model has ", segments.layers(), " layers in ",
+                   segments.stages().size(), " segments at the worker, ",
+                   segments_->layers(), " in ", segments_->stages().size(),
+                   " in the job: use the same release everywhere"));
 }
 
-absl::StatusOr<StageMap> PipelineSteps::MapOf(const Ready& ready) const {
+absl::StatusOr<StageMap> PipelineSteps::SegmentsOf(const Ready& ready) const {
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  return StageMap::Create(assignment_.stages(), ready.stage(),
-                          layout.chunk_count());
+  StageMap::Stages segments;
+  for (const StageSegment& segment : ready.segment()) {
+    *segments.Add() = segment.parameters();
+  }
+  return StageMap::Create(segments, layout.chunk_count());
 }
 
 void PipelineSteps::Begin(int64_t version, const Ready& ready) {
-  map_ = *MapOf(ready);
+  segments_ = *SegmentsOf(ready);
+  job_report_ = WithoutModel(ready);
   next_step_ = version;
   initialized_ = version > 0;
 }
 
+absl::StatusOr<std::vector<std::string>> PipelineSteps::ChooseStages() {
+  const std::vector<Member*> members = OpenedMembers();
+  std::vector<StageWorker> workers;
+  for (const Member* const member : members) {
+    StageWorker worker;
+    worker.name =
+        absl::StrCat("worker ", member->rank, " (", member->host,
+                     member->device.empty() ? "" : ", ", member->device, ")");
+    const auto report = reports_.find(member->incarnation);
+    if (report != reports_.end() && SameSegments(report->second, job_report_)) {
+      worker.report = &report->second;
+    }
+    workers.push_back(std::move(worker));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const StageChoice choice,
+      tributary::ChooseStages(job().parallel().pipeline(), assignment_,
+                              *segments_, job_report_, workers));
+  for (size_t place = 0; place < choice.order.size(); ++place) {
+    places_[members[choice.order[place]]->incarnation] = place;
+  }
+  map_ = choice.stages;
+  reports_.clear();
+  job_report_.Clear();
+  return choice.table;
+}
+
+std::vector<Member*> PipelineSteps::OpenedMembers() const {
+  std::vector<Member*> members;
+  for (const auto& [incarnation, listed] : membership().members()) {
+    if (listed.opened) members.push_back(membership().Find(incarnation));
+  }
+  const auto key = [this](const Member* member) {
+    const auto place = places_.find(member->incarnation);
+    return std::make_pair(
+        place == places_.end() ? places_.size() : place->second, member->rank);
+  };
+  std::sort(
+      members.begin(), members.end(),
+      [&key](const Member* a, const Member* b) { return key(a) < key(b); });
+  return members;
+}
+
 PipelineSteps::Lineup PipelineSteps::LineUp() const {
   Lineup lineup;
-  for (const auto& [incarnation, listed] : membership().members()) {
-    if (listed.opened) {
-      lineup.members.push_back(membership().Find(incarnation));
-    }
-  }
-  std::sort(lineup.members.begin(), lineup.members.end(),
-            [](const Member* a, const Member* b) { return a->rank < b->rank; });
+  lineup.members = OpenedMembers();
   for (const Member* const member : lineup.members) {
     const auto worker = workers_.find(member->incarnation);
     const bool known = worker != workers_.end();

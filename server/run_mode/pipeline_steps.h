@@ -22,24 +22,26 @@ namespace tributary {
 // computes contiguous stages of one replica of the pipeline, for the
 // micro-batches of that replica; see StageAssignment.
 //
-// A worker is told its stages (Stage), fetches their weights, and reports
-// Synced. Micro-batches are assigned to the replicas whose workers are all
-// synced. If a worker is lost, the micro-batches of its replica move to the
-// other replicas until a worker that takes over its stages is synced. If a
-// worker joins that makes a replica faster, the replica continues with its
-// former workers until the new worker is synced; only then are the others told
-// to give stages away.
+// The stages are chosen once, for the workers that are there when the job
+// begins (see ChooseStages). A worker is told its stages (Stage), fetches their
+// weights, and reports Synced. Micro-batches are assigned to the replicas whose
+// workers are all synced. If a worker is lost, the micro-batches of its replica
+// move to the other replicas until a worker that takes over its stages is
+// synced. If a worker joins that makes a replica faster, the replica continues
+// with its former workers until the new worker is synced; only then are the
+// others told to give stages away.
 class PipelineSteps final : public RunMode {
  public:
   // The pipeline has `stages` stages.
   PipelineSteps(const JobSpec& job, int stages, Membership* membership,
                 ServerRoster* servers);
 
-  // Returns InvalidArgument if the worker's proposal of stages is invalid (see
-  // StageMap), or FailedPrecondition if its model has other layers than the
-  // job's.
-  absl::Status CheckReady(const Ready& ready) const override;
+  // Returns InvalidArgument if the segments of the worker's model are invalid
+  // (see StageMap and CheckSegments), or FailedPrecondition if they are not
+  // those of the job's model.
+  absl::Status OnReady(int64_t worker, const Ready& ready) override;
   void Begin(int64_t version, const Ready& ready) override;
+  absl::StatusOr<std::vector<std::string>> ChooseStages() override;
 
   std::map<int64_t, std::vector<CoordinatorOrder>> OrderStages(
       absl::Time now) override;
@@ -54,7 +56,10 @@ class PipelineSteps final : public RunMode {
   // complete, a worker that has not reported Synced.
   const Member* Awaited(int64_t step) const override;
   void OnStepComplete(int64_t step) override;
-  void RemoveWorker(int64_t worker) override { workers_.erase(worker); }
+  void RemoveWorker(int64_t worker) override {
+    workers_.erase(worker);
+    reports_.erase(worker);
+  }
   // Returns the number of workers that would have stages if all stages were
   // ordered now.
   int Places() const;
@@ -70,7 +75,8 @@ class PipelineSteps final : public RunMode {
     // not had a Deal since its newest Stage.
     std::optional<Deal> deal;
   };
-  // The opened members and their shares, in the order of their ranks.
+  // The opened members and their shares, in the order in which they get stages:
+  // that of ChooseStages, and then that of their ranks.
   struct Lineup {
     std::vector<Member*> members;
     std::vector<StageShare> shares;
@@ -80,7 +86,9 @@ class PipelineSteps final : public RunMode {
     std::map<int, std::vector<size_t>> complete;
   };
 
-  absl::StatusOr<StageMap> MapOf(const Ready& ready) const;
+  absl::StatusOr<StageMap> SegmentsOf(const Ready& ready) const;
+  // Returns the opened members in the order in which they get stages.
+  std::vector<Member*> OpenedMembers() const;
   Lineup LineUp() const;
   // Returns true if the worker at position `i` may get its new share now.
   // `present` are the present shares, of which `target` differs at `i`.
@@ -94,7 +102,14 @@ class PipelineSteps final : public RunMode {
                                    absl::Time now) const;
 
   const StageAssignment assignment_;
-  std::optional<StageMap> map_;        // Absent before Begin.
+  // What ready workers have said about their segments and memory, by
+  // incarnation, and the same of the job's Ready. Empty after ChooseStages.
+  std::map<int64_t, Ready> reports_;
+  Ready job_report_;
+  std::optional<StageMap> segments_;  // Absent before Begin.
+  std::optional<StageMap> map_;       // Absent before ChooseStages.
+  // The order in which ChooseStages has counted on the workers, by incarnation.
+  std::map<int64_t, size_t> places_;
   std::map<int64_t, Worker> workers_;  // By incarnation.
   int64_t stage_generation_ = 0;
   // True if workers need not initialize weights, because the servers have them.

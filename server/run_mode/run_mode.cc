@@ -55,8 +55,8 @@ bool RunMode::AssignmentIsSlow(absl::Time now) const {
 }
 
 // The members of an all-reduce know the norm themselves.
-bool RunMode::servers_await_norms() const {
-  const ExchangeTraits traits = ResolveExchange(job_);
+bool ServersAwaitNorms(const JobSpec& job) {
+  const ExchangeTraits traits = ResolveExchange(job);
   return traits.servers_update && traits.updates_await_norm;
 }
 

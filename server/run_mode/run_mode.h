@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -46,20 +47,26 @@ class RunMode {
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
   bool workers_load_state() const;
-  // Returns an error if a worker that reports `ready` cannot take part, because
-  // of the layers of its model. The coordinator refuses the worker with this
-  // error.
-  virtual absl::Status CheckReady(const Ready& /*ready*/) const {
+  // Called when a worker reports `ready`. Returns an error if the worker cannot
+  // take part, because of the layers of its model. The coordinator refuses the
+  // worker with this error.
+  virtual absl::Status OnReady(int64_t /*worker*/, const Ready& /*ready*/) {
     return absl::OkStatus();
   }
   // Called once, when the coordinator has decided that training begins at
   // `version`, with the model of `ready`, before any step is assigned or
-  // leased. CheckReady has returned OK for `ready`.
+  // leased. OnReady has returned OK for `ready`.
   virtual void Begin(int64_t /*version*/, const Ready& /*ready*/) {}
+  // Divides the model of a pipeline into stages for the opened workers, of
+  // which there is at least one. Returns lines for people, which describe the
+  // stages, or an error with which the job must fail. Called once, after Begin.
+  virtual absl::StatusOr<std::vector<std::string>> ChooseStages() {
+    return std::vector<std::string>();
+  }
   // Decides which stages of a pipeline the opened workers compute. Returns a
   // Stage for each worker whose stages change, indexed by incarnation. Called
-  // after Begin, whenever a worker was opened, has reported Synced, or was
-  // lost, until training begins; from then on, Assign includes it.
+  // after ChooseStages, whenever a worker was opened, has reported Synced, or
+  // was lost, until training begins; from then on, Assign includes it.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> OrderStages(
       absl::Time /*now*/) {
     return {};
@@ -91,10 +98,6 @@ class RunMode {
   virtual const Member* Awaited(int64_t step) const;
   // Called when `step` has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
-  // Returns true if servers wait for the norm of each round's gradient before
-  // they update weights. A round is one step or, with local SGD, several steps
-  // of the job.
-  bool servers_await_norms() const;
 
   // ---- Reports of workers. These methods return FailedPrecondition if the
   // worker may not send the report, or if the mode does not allow it.
@@ -164,6 +167,11 @@ class RunMode {
   Membership& membership_;
   ServerRoster& servers_;
 };
+
+// Returns true if the servers of a job wait for the norm of each round's
+// gradient before they update weights. A round is one step or, with local SGD,
+// several steps of the job.
+bool ServersAwaitNorms(const JobSpec& job);
 
 // Returns one order for each worker, which contains the worker's Deal (the
 // message that states its work).

@@ -12,13 +12,15 @@
 #include "common/base/status_macros.h"
 #include "common/os/local_host.h"
 #include "common/os/logger.h"
+#include "common/os/process.h"
+#include "common/os/shared_memory.h"
 #include "worker/exchange/stages/network/stage_connection.h"
 #include "worker/models/stages/stage_model.h"
 #include "worker/nn/network_cuts.h"
 #include "worker/process/all_reduce_part.h"
 #include "worker/process/stage_chunks.h"
 #include "worker/process/worker_exchange.h"
-#include "worker/training/stage_proposal.h"
+#include "worker/training/measured_stages.h"
 
 namespace tributary {
 namespace {
@@ -70,22 +72,9 @@ absl::StatusOr<TransferPlan> PlanTransfers(const TrainingSetup& setup,
       setup.traits().steps_per_round * setup.job().batch().micro_batches());
 }
 
-void Fill(const StageSplit& split, const StageProposal& proposal,
-          Ready* ready) {
-  for (size_t i = 0; i < split.stages.size(); ++i) {
-    const StageSplit::Stage& stage = split.stages[i];
-    StageParameters* const to = ready->add_stage();
-    to->set_description(proposal.descriptions[i]);
-    to->set_layer_begin(stage.begin);
-    to->set_layer_end(stage.end);
-    to->set_chunk_begin(static_cast<int32_t>(stage.chunks.begin));
-    to->set_chunk_end(static_cast<int32_t>(stage.chunks.end));
-    for (const StageSplit::Range& range : stage.read_chunks) {
-      ChunkRange* const chunks = to->add_read_chunk();
-      chunks->set_begin(static_cast<int32_t>(range.begin));
-      chunks->set_end(static_cast<int32_t>(range.end));
-    }
-  }
+// Identifies the memory that AvailableMemoryBytes counts.
+std::string MemoryPool() {
+  return absl::StrCat(HostIdentity(), " ", ControlGroups());
 }
 
 }  // namespace
@@ -115,12 +104,10 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
         "--device cpu, or leave parallel.pipeline out");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup->BuildGraph());
-  TRIBUTARY_ASSIGN_OR_RETURN(const StageProposal proposal,
-                             ProposeStages(*setup, graph));
   TRIBUTARY_ASSIGN_OR_RETURN(
-      const StageSplit split,
-      SplitIntoStages(graph, setup->layout(), proposal.cuts));
-  Fill(split, proposal, &part->proposal_);
+      part->segments_,
+      DescribeSegments(*setup, graph,
+                       admission.measures_layers() ? options.clock : nullptr));
   StageHost::Options host;
   std::string local = options.host;
   if (local.empty()) {
@@ -143,7 +130,9 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
 }
 
 void PipelinePart::FillReady(Ready* ready) const {
-  *ready->mutable_stage() = proposal_.stage();
+  for (const StageSegment& segment : segments_) *ready->add_segment() = segment;
+  ready->set_memory_bytes(AvailableMemoryBytes().value_or(0));
+  ready->set_memory_pool(MemoryPool());
   ready->set_stage_address(port_->address());
   *ready->mutable_local_stage_address() = port_->local_address();
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,8 +33,8 @@ namespace tributary {
 // Not thread-safe.
 class PipelinePart {
  public:
-  // Decides on the stages to propose, for which it may measure the layers of
-  // the model, and starts to listen. All arguments must outlive this object.
+  // Describes the model, whose layers it may measure, and starts to listen. All
+  // arguments must outlive this object.
   // Returns InvalidArgument if the model cannot be divided as the job says, and
   // the errors of WorkerNetwork::AcceptTransfers.
   static absl::StatusOr<std::unique_ptr<PipelinePart>> Create(
@@ -41,7 +42,8 @@ class PipelinePart {
       TrainingSetup* setup, MembershipClient* membership);
   ~PipelinePart();
 
-  // Adds the proposal, and the addresses of this worker.
+  // Adds the segments of the model, and the memory and the addresses of this
+  // worker.
   void FillReady(Ready* ready) const;
   // Follows the coordinator's orders until the job is done. `open` is the
   // result of MembershipClient::AwaitOpen. `on_state` receives each WorkState,
@@ -75,7 +77,7 @@ class PipelinePart {
   TrainingSetup& setup_;
   MembershipClient* const membership_;
   const PipelineSchedule schedule_;
-  Ready proposal_;  // Only its stages.
+  std::vector<StageSegment> segments_;
   // The division that the coordinator has decided on.
   StageSplit split_;
   std::unique_ptr<TransferPlan> plan_;

@@ -18,8 +18,6 @@ namespace {
 // The gradients of a few chunks may wait to be sent in any case.
 constexpr int64_t kFewChunks = 4;
 
-absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
-
 std::set<int> ChunksOf(const LayerwiseModel& model, int group) {
   std::set<int> chunks;
   for (const StageSplit::Range& range : model.group(group).read_chunks) {
@@ -181,7 +179,7 @@ absl::Status LayerRunner::Train(const Task& task, StepGradients* step) {
     const int group = visits[visit];
     const bool forward = visit < static_cast<size_t>(last);
     tools_.compute->Switch(Activity::kExchange);
-    if (!holding.Visit(visit)) return GivenUp();
+    if (!holding.Visit(visit)) return TaskGivenUp();
     for (Item& item : items) {
       tools_.compute->Begin(task.version, item.number);
       if (forward) {
@@ -269,7 +267,7 @@ absl::Status LayerRunner::BackwardItem(int group, Item* item) {
 
 absl::Status LayerRunner::AwaitSent(const Task& task, int64_t most) const {
   while (!memory_.AwaitReleased(most, absl::Milliseconds(100))) {
-    if (tools_.state->GivenUp(task)) return GivenUp();
+    if (tools_.state->GivenUp(task)) return TaskGivenUp();
   }
   return absl::OkStatus();
 }
@@ -304,7 +302,7 @@ absl::Status LayerRunner::EvaluatePieces(const Task& task,
   std::vector<LossSums> losses(pieces.size());
   for (int group = 0; group < model_.groups(); ++group) {
     tools_.compute->Switch(Activity::kExchange);
-    if (!holding.Visit(static_cast<size_t>(group))) return GivenUp();
+    if (!holding.Visit(static_cast<size_t>(group))) return TaskGivenUp();
     for (size_t i = 0; i < pieces.size(); ++i) {
       tools_.compute->Begin(task.version, pieces[i]);
       tools_.compute->Switch(Activity::kEvaluate);

@@ -40,8 +40,6 @@ bool AwaitWeights(const TaskWeights& weights, const StagePart& part,
   return true;
 }
 
-absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
-
 MemoryAccount MemoryOf(const StagePart& part, const TrainingSetup& setup,
                        int micro_batches, bool shares_memory) {
   const ArenaLayout& layout = setup.layout();
@@ -158,7 +156,8 @@ absl::Status StageRunner::TrainRound(const Task& task,
                                      StepGradients* round,
                                      std::vector<InFlight>* items) {
   options_.compute->Switch(Activity::kExchange);
-  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout()))
+    return TaskGivenUp();
   while (learners_.size() < task.items.size()) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<StageLearner> learner,
                                StageLearner::Create(*options_.setup, chunks_));
@@ -328,7 +327,7 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
       {options_.setup->job().seed(), item->step, item->number, read,
        item->gradients, options_.compute, item->sample_count}));
   received = ReceivedTransfer();  // Its sender may use the memory again.
-  if (!model_.Forward(item->slot)) return GivenUp();
+  if (!model_.Forward(item->slot)) return TaskGivenUp();
   if (model_.is_last()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums loss, model_.Loss(item->slot));
     item->loss_sum = loss.loss;
@@ -400,7 +399,8 @@ absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
 absl::Status StageRunner::ComputeEmpty(InFlight* item,
                                        const TaskWeights& weights,
                                        StepGradients* step) {
-  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout()))
+    return TaskGivenUp();
   LeafGradients gradients(item->number, /*sample_count=*/0, options_.exchange,
                           step, /*device=*/nullptr, /*sums=*/nullptr,
                           chunks_.begin, chunks_.end);
@@ -418,7 +418,8 @@ absl::Status StageRunner::Evaluate(const Task& task) {
   model_.RenewWeights();
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, /*observer=*/nullptr);
-  if (!AwaitWeights(weights, part_, options_.setup->layout())) return GivenUp();
+  if (!AwaitWeights(weights, part_, options_.setup->layout()))
+    return TaskGivenUp();
   for (const int64_t piece : task.items) {
     BeginItem(task, piece);
     TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));

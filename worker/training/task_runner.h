@@ -17,9 +17,14 @@
 
 namespace tributary {
 
+// What a TaskRunner returns for a task that must be given up.
+inline absl::Status TaskGivenUp() {
+  return absl::AbortedError("the task was given up");
+}
+
 // Orders the passes of a task's micro-batches itself, because the worker
 // computes only some layers of the model, or only some at a time. Used by one
-// compute thread. A method returns Aborted if the task must be given up.
+// compute thread. A method returns TaskGivenUp if the task must be given up.
 class TaskRunner {
  public:
   // What a runner uses. All pointers must outlive it.

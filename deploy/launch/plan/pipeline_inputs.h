@@ -10,7 +10,7 @@
 #include "absl/types/optional.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "worker/models/stages/stage_split.h"
-#include "worker/training/stage_proposal.h"
+#include "worker/training/measured_stages.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {

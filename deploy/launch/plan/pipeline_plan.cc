@@ -28,7 +28,7 @@ namespace {
 constexpr double kSendSecondsPerByte = 0.6e-9;
 
 // Bytes of gradients to servers (up) and of weights from them (down) that pass
-// one link.
+// one link; in an all-reduce, to and from other workers.
 struct LinkBytes {
   double up = 0;
   double down = 0;
@@ -46,6 +46,7 @@ class PipelinePlanner {
   explicit PipelinePlanner(const PipelineInputs& inputs)
       : inputs_(inputs),
         exchange_(inputs.exchange),
+        traits_(ResolveExchange(exchange_.job)),
         shape_(PipelineShapeOf(exchange_.job, exchange_.workers)),
         stages_(shape_.stages),
         steps_(static_cast<double>(StepsPerRound(exchange_.job))) {
@@ -63,7 +64,8 @@ class PipelinePlanner {
     TRIBUTARY_ASSIGN_OR_RETURN(StageBalance balance,
                                EvaluateSplit(input, inputs_.stages.cuts));
     plan.stages = std::move(balance.stages);
-    plan.rows = {OwnHosts(plan), OneHost(plan)};
+    plan.rows = {traits_.servers_update ? OwnHosts(plan) : AllReduce(plan),
+                 OneHost(plan)};
     if (inputs_.whole.has_value()) {
       TRIBUTARY_ASSIGN_OR_RETURN(const ExchangePlan whole,
                                  PlanExchange(*inputs_.whole));
@@ -102,14 +104,45 @@ class PipelinePlanner {
     return row;
   }
 
+  // A host for each worker. The workers of a stage add up their gradients, and
+  // update their weights.
+  PlannedPipeline AllReduce(const PipelinePlan& plan) const {
+    PlannedPipeline row;
+    row.key = "all_reduce";
+    row.name = "all-reduce, a host per worker";
+    const LinkBytes worker = BusiestMember();
+    ExchangeTimes times;
+    times.shared_link = true;
+    times.up = LinkSeconds(worker.up);
+    times.down = LinkSeconds(worker.down);
+    row.link_seconds = times.up + times.down;
+    int64_t elements = 0;
+    for (const StageSplit::Stage& stage : inputs_.split.stages) {
+      elements = std::max(elements, ElementsOf(stage.chunks));
+    }
+    const double update = exchange_.update_seconds_per_element;
+    times.pass =
+        (PassSecondsOf(elements) + (Optimizers() - 1) * elements * update) /
+        shape_.replicas;
+    Fill(plan, exchange_.bandwidth * kPayloadShare, times, &row);
+    if (row.link_seconds > std::max(row.pass_seconds, row.pipeline_seconds)) {
+      row.bottleneck = "the workers' links";
+    }
+    return row;
+  }
+
   PlannedPipeline OneHost(const PipelinePlan& plan) const {
     PlannedPipeline row;
     row.key = "one_host";
     row.name = absl::StrCat("all on one host, ", exchange_.cores, " cores");
     ExchangeTimes times;
-    times.pass = PassSecondsOf(std::accumulate(exchange_.chunk_elements.begin(),
-                                               exchange_.chunk_elements.end(),
-                                               int64_t{0}));
+    const int64_t elements =
+        ElementsOf({0, static_cast<int64_t>(message_bytes_.size())});
+    times.pass = PassSecondsOf(elements);
+    if (!traits_.servers_update) {
+      times.pass +=
+          (Optimizers() - 1) * elements * exchange_.update_seconds_per_element;
+    }
     Fill(plan, std::numeric_limits<double>::infinity(), times, &row);
     double busy = exchange_.server_threads * row.pass_seconds;
     for (int s = 0; s < stages_; ++s) {
@@ -154,8 +187,7 @@ class PipelinePlanner {
     }
     const PipelineTimeline timeline = SimulatePipeline(step);
     times.update_waits_for_all =
-        exchange_.job.clip_norm() > 0 ||
-        ResolveExchange(exchange_.job).updates_await_trust_ratios;
+        exchange_.job.clip_norm() > 0 || traits_.updates_await_trust_ratios;
     row->pass_seconds = times.pass / steps_;
     row->pipeline_seconds = timeline.seconds;
     row->bubble = timeline.bubble;
@@ -163,7 +195,9 @@ class PipelinePlanner {
                                     exchange_.chunk_elements, times) /
                         steps_;
     if (row->pass_seconds > timeline.seconds) {
-      row->bottleneck = "a server's pass over memory";
+      row->bottleneck = traits_.servers_update
+                            ? "a server's pass over memory"
+                            : "the workers' pass over memory";
     }
   }
 
@@ -190,7 +224,7 @@ class PipelinePlanner {
     return seconds;
   }
 
-  bool LocalSteps() const { return ResolveExchange(exchange_.job).local_sgd; }
+  bool LocalSteps() const { return traits_.local_sgd; }
 
   // The pipeline as one worker that computes for as long as it does. A stage
   // needs the weights of its layers one after another during its first forward
@@ -250,6 +284,28 @@ class PipelinePlanner {
     return busiest;
   }
 
+  // The contributors of a chunk, one in each replica, reduce their chunks in
+  // turn, and send the weights to all workers that read them.
+  LinkBytes BusiestMember() const {
+    LinkBytes busiest;
+    for (const StageSplit::Stage& stage : inputs_.split.stages) {
+      const double reduced = BytesOf(stage.chunks) / shape_.replicas;
+      double read = 0;
+      for (const StageSplit::Range& chunks : stage.read_chunks) {
+        read += BytesOf(chunks);
+      }
+      busiest.up = std::max(
+          busiest.up, MostContributions() * (BytesOf(stage.chunks) - reduced));
+      busiest.down = std::max(busiest.down, read - reduced);
+    }
+    return busiest;
+  }
+
+  // Number of workers in which the optimizer of a chunk runs.
+  double Optimizers() const {
+    return traits_.workers_shard_optimizer ? 1 : shape_.replicas;
+  }
+
   // Servers own the chunks in turn.
   LinkBytes BusiestServer() const {
     const std::vector<int> contributions = Contributions();
@@ -273,6 +329,12 @@ class PipelinePlanner {
       busiest.down = std::max(busiest.down, server.down);
     }
     return busiest;
+  }
+
+  int64_t ElementsOf(const StageSplit::Range& chunks) const {
+    return std::accumulate(exchange_.chunk_elements.begin() + chunks.begin,
+                           exchange_.chunk_elements.begin() + chunks.end,
+                           int64_t{0});
   }
 
   int64_t LargestShard() const {
@@ -314,6 +376,7 @@ class PipelinePlanner {
 
   const PipelineInputs& inputs_;
   const PlanInputs& exchange_;
+  const ExchangeTraits traits_;
   const PipelineShape shape_;
   const int stages_;
   const double steps_;                 // Between two exchanges with servers.

@@ -20,10 +20,11 @@ struct PlannedPipeline {
   std::string key;
   std::string name;
   // Time for which the busiest link carries gradients to the servers or weights
-  // from them, in its busier direction.
+  // from them, in its busier direction; in an all-reduce, gradients and weights
+  // to other workers, one after the other.
   double link_seconds = 0;
-  // Time in which the busiest server adds the gradients and updates the
-  // weights.
+  // Time in which the busiest server, or worker of an all-reduce, adds the
+  // gradients and updates the weights.
   double pass_seconds = 0;
   // Time from the first pass of a step to the last one, and the fraction of it
   // during which stages are idle.
@@ -39,7 +40,8 @@ struct PipelinePlan {
   PipelineShape shape;
   // The stages, with the memory for this number of micro-batches.
   std::vector<BalancedStage> stages;
-  // First with a host for each process, then with all on one host.
+  // First with a host for each process (in an all-reduce, for each worker),
+  // then with all on one host.
   std::vector<PlannedPipeline> rows;
   std::string advice;  // One line: whether to use the pipeline.
 };

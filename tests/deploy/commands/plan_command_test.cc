@@ -122,6 +122,18 @@ TEST(PlanTest, PredictsAPipeline) {
   }
 }
 
+TEST(PlanTest, PredictsAnAllReduceBetweenReplicasOfStages) {
+  const nlohmann::json plan =
+      Plan({"--workers", "4", "--threads", "1", "--set", kTwoStages, "--set",
+            "exchange.all_reduce={}"});
+  EXPECT_EQ(plan["replicas"], 2);
+  for (const char* key : {"all_reduce", "one_host"}) {
+    EXPECT_GE(Row(plan, key)["step_ms"], Row(plan, key)["pipeline_ms"]) << key;
+    EXPECT_GT(Row(plan, key)["whole_model_step_ms"], 0) << key;
+  }
+  EXPECT_GT(Row(plan, "all_reduce")["link_ms"], 0);
+}
+
 TEST(PlanTest, HasAWorkerForEachStage) {
   EXPECT_EQ(Plan({"--set", "parallel.pipeline={ stages: 3 }"})["workers"], 3);
 }
@@ -133,7 +145,6 @@ TEST(PlanTest, RefusesWhatAPipelineCannotDo) {
       {"--workers", "64", "--set", kTwoStages},
       {"--compute", "10", "--set", kTwoStages},
       {"--set", "parallel.pipeline={ stages: 60 }"},
-      {"--set", kTwoStages, "--set", "exchange.all_reduce={}"},
       {"--set", "parallel.pipeline={ stages: 2 split: 'nothing' }"}};
   for (const std::vector<std::string>& flags : bad) {
     std::vector<std::string> arguments = {kTributary, "plan", job};

@@ -47,9 +47,12 @@ class CoordinatorPipelineTest : public CoordinatorTest {
   }
   void AddStage(int layer_end, int chunk_begin, int chunk_end) {
     const int layer_begin =
-        ready_.stage().empty() ? 0 : ready_.stage().rbegin()->layer_end();
-    StageParameters* const stage = ready_.add_stage();
-    stage->set_description(absl::StrCat("to layer ", layer_end));
+        ready_.segment().empty()
+            ? 0
+            : ready_.segment().rbegin()->parameters().layer_end();
+    StageSegment* const segment = ready_.add_segment();
+    segment->set_last_layer(absl::StrCat("layer", layer_end));
+    StageParameters* const stage = segment->mutable_parameters();
     stage->set_layer_begin(layer_begin);
     stage->set_layer_end(layer_end);
     stage->set_chunk_begin(chunk_begin);
@@ -57,6 +60,14 @@ class CoordinatorPipelineTest : public CoordinatorTest {
     ChunkRange* const read = stage->add_read_chunk();
     read->set_begin(chunk_begin);
     read->set_end(chunk_end);
+  }
+
+  // An attempt that the first worker prepares.
+  void MakeWithKnownData(int expected_workers) {
+    for (int i = 0; i < 2; ++i) {
+      Make(/*servers=*/1, expected_workers, /*steps=*/9);
+      options_.data = ready_.data();
+    }
   }
 
   // Adds a worker that is ready.
@@ -185,7 +196,75 @@ TEST_F(CoordinatorPipelineTest, TellsOfTheStagesOnce) {
     if (event.kind() == "stage") told.push_back(event.message());
   };
   Begin(/*workers=*/2);
-  EXPECT_THAT(told, ElementsAre("to layer 3", "to layer 4"));
+  EXPECT_THAT(told, ElementsAre(HasSubstr("to layer3 on worker 0"),
+                                HasSubstr("to layer4 on worker 1")));
+}
+
+// Three segments. The stages are balanced for the times of both workers.
+TEST_F(CoordinatorPipelineTest, WaitsForTheTimesOfAllExpectedWorkers) {
+  MakeWithKnownData(/*expected_workers=*/2);
+  for (int chunk = 0; chunk < 3; ++chunk) AddStage(chunk + 1, chunk, chunk + 1);
+  const auto add = [this](double seconds) {
+    for (StageSegment& segment : *ready_.mutable_segment()) {
+      segment.set_forward_seconds(seconds);
+    }
+    return Add();
+  };
+  const FakeWorker* const slow = add(/*seconds=*/2);
+  EXPECT_TRUE(slow->orders[0].admission().measures_layers());
+  SayConfigured();
+  EXPECT_FALSE(slow->Got(CoordinatorOrder::kStage));
+  add(/*seconds=*/1);
+  SayConfigured();
+  ASSERT_TRUE(slow->Got(CoordinatorOrder::kStage));
+  EXPECT_EQ(StageOf(*slow).stage(0).layer_end(), 1);
+  SyncAll();
+  EXPECT_FALSE(Add()->orders[0].admission().measures_layers());
+}
+
+TEST_F(CoordinatorPipelineTest, DoesNotWaitForWorkersThatDoNotCome) {
+  MakeWithKnownData(/*expected_workers=*/2);
+  AddStage(/*layer_end=*/3, /*chunk_begin=*/0, /*chunk_end=*/2);
+  AddStage(/*layer_end=*/4, /*chunk_begin=*/2, /*chunk_end=*/3);
+  FakeWorker* const worker = Add();
+  SayConfigured();
+  ASSERT_TRUE(worker->Got(CoordinatorOrder::kOpen));
+  Pass(options_.start_timeout - absl::Seconds(1), {worker});
+  EXPECT_FALSE(worker->Got(CoordinatorOrder::kStage));
+  Pass(absl::Seconds(2), {worker});
+  EXPECT_EQ(StageOf(*worker).stage_end(), 2);
+  SyncAll();
+  ExpectAllDealt();
+}
+
+// One of three workers does not come. The two others get stages, and training
+// begins when both have them.
+TEST_F(CoordinatorPipelineTest, AwaitsAllWorkersThatHaveCome) {
+  MakeWithKnownData(/*expected_workers=*/3);
+  AddStage(/*layer_end=*/3, /*chunk_begin=*/0, /*chunk_end=*/2);
+  AddStage(/*layer_end=*/4, /*chunk_begin=*/2, /*chunk_end=*/3);
+  FakeWorker* const first = Add();
+  FakeWorker* const second = Add();
+  SayConfigured();
+  Pass(options_.start_timeout + absl::Seconds(1), {first, second});
+  ASSERT_TRUE(first->Got(CoordinatorOrder::kStage));
+  EXPECT_TRUE(SayStageSynced(first).ok());
+  Pass(absl::Seconds(1), {first, second});
+  EXPECT_NE(coordinator_->GetStatus().phase(), StatusReply::TRAINING);
+  EXPECT_TRUE(SayStageSynced(second).ok());
+  ExpectAllDealt();
+}
+
+TEST_F(CoordinatorPipelineTest, FailsIfNoDivisionFitsIntoMemory) {
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/9);
+  AddStage(/*layer_end=*/3, /*chunk_begin=*/0, /*chunk_end=*/2);
+  AddStage(/*layer_end=*/4, /*chunk_begin=*/2, /*chunk_end=*/3);
+  ready_.mutable_segment(0)->set_parameter_bytes(1000);
+  ready_.set_memory_bytes(500);
+  FakeWorker* const worker = Add();
+  SayConfigured();
+  EXPECT_FALSE(worker->Got(CoordinatorOrder::kStage));
+  EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
 }
 
 TEST_F(CoordinatorPipelineTest, ASpareDoesNotDelayTheStart) {
@@ -307,7 +386,7 @@ TEST_F(CoordinatorPipelineTest, DismissesAWorkerThatDoesNotFetchItsWeights) {
   EXPECT_EQ(workers_[2]->closed, absl::OkStatus());
 }
 
-TEST_F(CoordinatorPipelineTest, RefusesAProposalOfOtherStages) {
+TEST_F(CoordinatorPipelineTest, RefusesTooFewSegments) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   AddStage(/*layer_end=*/3, /*chunk_begin=*/0, /*chunk_end=*/3);
   FakeWorker worker;

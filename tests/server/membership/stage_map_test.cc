@@ -39,7 +39,7 @@ StageMap::Stages ThreeStages() {
 }
 
 TEST(StageMapTest, JoinsTheChunksOfContiguousStages) {
-  const StageMap map = *StageMap::Create(3, ThreeStages(), 5);
+  const StageMap map = *StageMap::Create(ThreeStages(), 5);
   EXPECT_EQ(map.layers(), 6);
   const auto contributed = [&map](int begin, int end) {
     const ChunkRange range = map.Contributed({begin, end});
@@ -51,35 +51,53 @@ TEST(StageMapTest, JoinsTheChunksOfContiguousStages) {
   EXPECT_EQ(contributed(2, 3), std::make_pair(5, 5));
 }
 
+TEST(StageMapTest, MergesNeighbouringSegments) {
+  const StageMap map = *StageMap::Create(ThreeStages(), 5);
+  const StageMap merged = map.Merge({0, 1});
+  ASSERT_EQ(merged.stages().size(), 2);
+  EXPECT_EQ(merged.stages()[0].SerializeAsString(),
+            map.stages()[0].SerializeAsString());
+  const StageParameters& last = merged.stages()[1];
+  EXPECT_EQ(last.layer_begin(), 3);
+  EXPECT_EQ(last.layer_end(), 6);
+  EXPECT_EQ(last.chunk_begin(), 2);
+  EXPECT_EQ(last.chunk_end(), 5);
+  // Chunk 0, and chunks 1 to 4, which touch it.
+  ASSERT_EQ(last.read_chunk_size(), 1);
+  EXPECT_EQ(last.read_chunk(0).begin(), 0);
+  EXPECT_EQ(last.read_chunk(0).end(), 5);
+  EXPECT_EQ(map.Merge({0}).layers(), 6);
+  // The merged division is a valid one.
+  EXPECT_TRUE(StageMap::Create(merged.stages(), 5).ok());
+}
+
 void ExpectRefusal(const StageMap::Stages& stages, const char* part) {
-  EXPECT_THAT(StageMap::Create(3, stages, 5).status(),
+  EXPECT_THAT(StageMap::Create(stages, 5).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(part)));
 }
 
 TEST(StageMapTest, RefusesADivisionThatIsNone) {
-  EXPECT_THAT(StageMap::Create(2, ThreeStages(), 5).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("parallel.pipeline.stages is 2")));
+  ExpectRefusal(StageMap::Stages(), "empty");
   StageMap::Stages stages = ThreeStages();
   stages[0].set_layer_begin(1);
-  ExpectRefusal(stages, "stage 0");
+  ExpectRefusal(stages, "segment 0");
   stages = ThreeStages();
   stages[1].set_layer_begin(2);
-  ExpectRefusal(stages, "stage 1");
+  ExpectRefusal(stages, "segment 1");
   stages = ThreeStages();
   stages[2].set_layer_end(4);
-  ExpectRefusal(stages, "stage 2");
+  ExpectRefusal(stages, "segment 2");
   stages = ThreeStages();
   stages[1].set_chunk_begin(3);
-  ExpectRefusal(stages, "stage 1");
+  ExpectRefusal(stages, "segment 1");
   stages = ThreeStages();
   stages[0].set_chunk_end(0);
-  ExpectRefusal(stages, "stage 0");
+  ExpectRefusal(stages, "segment 0");
   stages = ThreeStages();
   stages[1].set_chunk_end(4);
   stages[2].set_chunk_begin(4);
   stages[2].set_chunk_end(4);
-  ExpectRefusal(stages, "stage 2");
+  ExpectRefusal(stages, "segment 2");
 }
 
 TEST(StageMapTest, RefusesStagesThatDoNotReadWhatTheyChange) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -70,7 +71,7 @@ TEST_F(AllReduceStepsTest, TheFirstMemberReportsSums) {
   EXPECT_THAT(
       mode_->CheckReportsSums(second_),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("all-reduce")));
-  EXPECT_FALSE(mode_->servers_await_norms());
+  EXPECT_FALSE(ServersAwaitNorms(job_));
 }
 
 TEST_F(AllReduceStepsTest, SnapshotsWaitForTheStateOfAllMembers) {
@@ -123,7 +124,7 @@ class StagedAllReduceStepsTest : public RunModeTest {
     job_.mutable_exchange()->mutable_all_reduce();
     job_.mutable_parallel()->mutable_pipeline()->set_stages(kStages);
     Make();
-    EXPECT_TRUE(mode_->CheckReady(ReadyFor(kStages)).ok());
+    EXPECT_TRUE(mode_->OnReady(kAnyWorker, ReadyFor(kStages)).ok());
     mode_->Begin(/*version=*/0, ReadyFor(kStages));
   }
 
@@ -135,6 +136,9 @@ class StagedAllReduceStepsTest : public RunModeTest {
     }
   }
   void OrderStages() {
+    if (!std::exchange(chosen_, true)) {
+      EXPECT_TRUE(mode_->ChooseStages().ok());
+    }
     for (const auto& [worker, list] : mode_->OrderStages(absl::UnixEpoch())) {
       for (const CoordinatorOrder& order : list) {
         stages_[worker] = order.stage();
@@ -152,6 +156,7 @@ class StagedAllReduceStepsTest : public RunModeTest {
 
   std::vector<int64_t> workers_;
   std::map<int64_t, Stage> stages_;
+  bool chosen_ = false;
 };
 
 TEST_F(StagedAllReduceStepsTest, GroupsTheWorkersOfAllReplicas) {
@@ -179,6 +184,30 @@ TEST_F(StagedAllReduceStepsTest, GroupsTheWorkersOfAllReplicas) {
   }
   EXPECT_THAT(members, SizeIs(4));
   EXPECT_THAT(Assign(), IsEmpty());
+}
+
+// Six segments in two stages. The first worker is half as fast as the second.
+TEST_F(StagedAllReduceStepsTest, BalancesStagesForItsWorkers) {
+  Make();
+  const Ready job = ReadyFor(6);
+  ASSERT_TRUE(mode_->OnReady(kAnyWorker, job).ok());
+  mode_->Begin(/*version=*/0, job);
+  for (const double seconds : {2.0, 1.0}) {
+    AddOpened(1);
+    Ready ready = job;
+    for (StageSegment& segment : *ready.mutable_segment()) {
+      segment.set_forward_seconds(seconds);
+    }
+    ASSERT_TRUE(mode_->OnReady(workers_.back(), ready).ok());
+  }
+  OrderStages();
+  for (const int64_t worker : workers_) {
+    ASSERT_EQ(stages_[worker].stage_size(), 2);
+    EXPECT_EQ(stages_[worker].stage(0).layer_end(), 2);
+    Sync(worker);
+  }
+  EXPECT_EQ(stages_[workers_[0]].stage_begin(), 0);
+  EXPECT_THAT(Assign(), SizeIs(2));
 }
 
 TEST_F(StagedAllReduceStepsTest, WaitsForACompleteReplica) {

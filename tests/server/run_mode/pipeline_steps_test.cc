@@ -30,8 +30,9 @@ class PipelineStepsTest : public RunModeTest {
   void Make(int stages, int64_t version = 0) {
     job_.mutable_parallel()->mutable_pipeline()->set_stages(stages);
     RunModeTest::Make();
-    ASSERT_TRUE(mode_->CheckReady(ReadyFor(stages)).ok());
+    ASSERT_TRUE(mode_->OnReady(kAnyWorker, ReadyFor(stages)).ok());
     mode_->Begin(version, ReadyFor(stages));
+    chosen_ = false;
   }
 
   // Adds a worker that has received Open.
@@ -72,7 +73,12 @@ class PipelineStepsTest : public RunModeTest {
       }
     }
   }
-  void OrderStages() { Take(mode_->OrderStages(absl::UnixEpoch())); }
+  void OrderStages() {
+    if (!std::exchange(chosen_, true)) {
+      ASSERT_TRUE(mode_->ChooseStages().ok());
+    }
+    Take(mode_->OrderStages(absl::UnixEpoch()));
+  }
   void Assign(int64_t pieces = 0) {
     Take(mode_->Assign(pieces, absl::UnixEpoch()));
   }
@@ -149,6 +155,7 @@ class PipelineStepsTest : public RunModeTest {
   }
 
   std::map<int64_t, Told> told_;
+  bool chosen_ = false;
 };
 
 TEST_F(PipelineStepsTest, StagesComeBeforeMicroBatches) {
@@ -280,6 +287,54 @@ TEST_F(PipelineStepsTest, IgnoresReportsAboutFormerStages) {
   EXPECT_FALSE(mode_->OnSynced(*membership_.Find(spare), Synced()));
 }
 
+// Six segments in two stages. The first worker is half as fast as the others,
+// and the last one is a spare.
+TEST_F(PipelineStepsTest, BalancesStagesForTheWorkersOfTheBeginning) {
+  job_.mutable_parallel()->mutable_pipeline()->set_stages(2);
+  RunModeTest::Make();
+  const Ready job = ReadyFor(6);
+  ASSERT_TRUE(mode_->OnReady(kAnyWorker, job).ok());
+  mode_->Begin(/*version=*/0, job);
+  std::vector<int64_t> workers;
+  for (const double seconds : {2.0, 1.0}) {
+    workers.push_back(AddOpened());
+    Ready ready = job;
+    for (StageSegment& segment : *ready.mutable_segment()) {
+      segment.set_forward_seconds(seconds);
+    }
+    ASSERT_TRUE(mode_->OnReady(workers.back(), ready).ok());
+  }
+  OrderStages();
+  ASSERT_EQ(told_[workers[0]].stage.stage_size(), 2);
+  EXPECT_EQ(told_[workers[0]].stage.stage(0).layer_end(), 2);
+  EXPECT_EQ(told_[workers[0]].stage.stage(0).chunk_end(), 2);
+  EXPECT_EQ(StagesOf(workers[0]), std::make_pair(0, 1));
+  for (const int64_t worker : workers) Sync(worker);
+  Assign();
+  EXPECT_EQ(told_[workers[1]].deal.chunk_begin(), 2);
+  // The stages stay the same when a worker is replaced.
+  Lose(workers[0]);
+  const int64_t joined = AddOpened();
+  Assign();
+  EXPECT_EQ(StagesOf(joined), std::make_pair(0, 1));
+  EXPECT_EQ(told_[joined].stage.stage(0).layer_end(), 2);
+}
+
+TEST_F(PipelineStepsTest, FailsIfNoDivisionFitsIntoMemory) {
+  job_.mutable_parallel()->mutable_pipeline()->set_stages(2);
+  RunModeTest::Make();
+  Ready job = ReadyFor(2);
+  job.mutable_segment(1)->set_parameter_bytes(1000);
+  job.set_memory_bytes(999);
+  mode_->Begin(/*version=*/0, job);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(mode_->OnReady(AddOpened(), job).ok());
+  }
+  EXPECT_THAT(
+      mode_->ChooseStages(),
+      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("stage 1")));
+}
+
 TEST_F(PipelineStepsTest, InitializesUntilAllStagesHaveTheirWeights) {
   Make(/*stages=*/2);
   const int64_t a = AddOpened();
@@ -317,13 +372,12 @@ TEST_F(PipelineStepsTest, AnnouncesTheFirstCompleteStepAfterADeal) {
 TEST_F(PipelineStepsTest, RefusesWorkersWhoseModelHasOtherLayers) {
   Make(/*stages=*/2);
   Ready other = ReadyFor(2);
-  // Another division of the same layers is ignored.
-  EXPECT_TRUE(mode_->CheckReady(other).ok());
-  other.mutable_stage(1)->set_layer_end(5);
+  EXPECT_TRUE(mode_->OnReady(kAnyWorker, other).ok());
+  other.mutable_segment(1)->mutable_parameters()->set_layer_end(5);
   EXPECT_THAT(
-      mode_->CheckReady(other),
+      mode_->OnReady(kAnyWorker, other),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("5 layers")));
-  EXPECT_THAT(mode_->CheckReady(Ready()),
+  EXPECT_THAT(mode_->OnReady(kAnyWorker, Ready()),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

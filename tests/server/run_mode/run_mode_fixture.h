@@ -21,6 +21,9 @@ namespace tributary {
 
 class RunModeTest : public ::testing::Test {
  protected:
+  // The incarnation of no worker.
+  static constexpr int64_t kAnyWorker = 1000;
+
   // Uses a job of 4 micro-batches.
   RunModeTest() {
     job_.mutable_batch()->set_micro_batches(4);
@@ -42,17 +45,17 @@ class RunModeTest : public ::testing::Test {
     return worker;
   }
 
-  // Returns what a worker reports whose model has `stages` stages, each with a
-  // layer and a chunk of its own.
-  static Ready ReadyFor(int stages) {
+  // Returns what a worker reports whose model has `segments` segments, each
+  // with a layer and a chunk of its own.
+  static Ready ReadyFor(int segments) {
     Ready ready;
     ready.mutable_table()->set_chunk_elements(16);
-    for (int i = 0; i < stages; ++i) {
+    for (int i = 0; i < segments; ++i) {
       auto* const parameter = ready.mutable_table()->add_parameter();
       parameter->set_name(absl::StrCat("p", i));
       parameter->add_shape(16);
       parameter->set_group(DECAY);
-      StageParameters* const stage = ready.add_stage();
+      StageParameters* const stage = ready.add_segment()->mutable_parameters();
       stage->set_layer_begin(i);
       stage->set_layer_end(i + 1);
       stage->set_chunk_begin(i);

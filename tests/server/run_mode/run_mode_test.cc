@@ -59,9 +59,9 @@ TEST_F(OrderedStepsTest, SnapshotsAreTheServersOwn) {
 
 TEST_F(OrderedStepsTest, ServersAwaitNormsWhereGradientsAreClipped) {
   Make();
-  EXPECT_FALSE(mode_->servers_await_norms());
+  EXPECT_FALSE(ServersAwaitNorms(job_));
   job_.set_clip_norm(1);
-  EXPECT_TRUE(mode_->servers_await_norms());
+  EXPECT_TRUE(ServersAwaitNorms(job_));
 }
 
 // Steps of which every worker computes a part need no lease.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/os/shared_memory.h"
 #include "worker/nn/gradient_sink.h"
@@ -20,6 +21,8 @@ namespace {
 
 // The first run warms up caches and libraries.
 constexpr int kRuns = 4;
+// More runs tell nothing new, whatever the clock says.
+constexpr int kMostRuns = 10000;
 
 // Sums up the seconds that each layer takes in one pass.
 class LayerTimer final : public StepObserver {
@@ -37,6 +40,9 @@ class LayerTimer final : public StepObserver {
   std::vector<double> seconds_;
 };
 
+// The period of the CPU quotas of control groups.
+constexpr absl::Duration kStretch = absl::Milliseconds(100);
+
 int64_t ParameterBytes(const Graph& graph, const ArenaLayout& layout,
                        int layer) {
   // Two versions of the weights, and a gradient.
@@ -48,10 +54,13 @@ int64_t ParameterBytes(const Graph& graph, const ArenaLayout& layout,
   return kCopies * bytes;
 }
 
-// Measures the layers of one block, and keeps the shortest times in `layers`.
+// Measures the layers of one block for `at_least`. Keeps the shortest times in
+// `layers`, and adds all runs but the first one to `runs`.
 absl::Status MeasureBlock(const GraphBuilder& build, int64_t samples,
                           Device* device, int begin, int end,
-                          std::vector<PipelineLayer>* layers) {
+                          absl::Duration at_least, const RunClock& clock,
+                          std::vector<PipelineLayer>* layers,
+                          std::vector<TimedRun>* runs) {
   NetworkPart part;
   part.begin = begin;
   part.end = end;
@@ -89,7 +98,12 @@ absl::Status MeasureBlock(const GraphBuilder& build, int64_t samples,
     }
     timer.Reset();
   };
-  for (int run = 0; run < kRuns; ++run) {
+  const absl::Time began = MonotonicNow();
+  const size_t first_run = runs->size();
+  for (int run = 0;
+       run < kRuns || (run < kMostRuns && MonotonicNow() - began < at_least);
+       ++run) {
+    const absl::Time run_began = clock();
     pass.Begin({samples, input.data(), target.data()},
                {/*seed=*/1, /*step=*/run, /*number=*/0, &view, &sink, &timer,
                 /*sample_count=*/samples});
@@ -104,12 +118,43 @@ absl::Status MeasureBlock(const GraphBuilder& build, int64_t samples,
     pass.Weights();
     keep(&PassSeconds::backward_weights);
     pass.End();
+    if (run == 0) continue;
+    runs->push_back({clock() - run_began, absl::ZeroDuration()});
+  }
+  double shortest = 0;
+  for (int i = begin; i < end; ++i) {
+    shortest += (*layers)[i].cost.seconds.total();
+  }
+  for (size_t i = first_run; i < runs->size(); ++i) {
+    (*runs)[i].shortest = absl::Seconds(shortest);
   }
   device->SetRandomBase({});
   return device->Synchronize();
 }
 
 }  // namespace
+
+double TypicalSlowdown(absl::Span<const TimedRun> runs) {
+  std::vector<double> stretches;
+  absl::Duration duration;
+  absl::Duration shortest;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    duration += runs[i].duration;
+    shortest += runs[i].shortest;
+    const bool rest = i + 1 == runs.size() && stretches.empty();
+    if (shortest <= absl::ZeroDuration() || (duration < kStretch && !rest)) {
+      continue;
+    }
+    stretches.push_back(absl::FDivDuration(duration, shortest));
+    duration = shortest = absl::ZeroDuration();
+  }
+  if (stretches.empty()) return 1;
+  const size_t median = (stretches.size() - 1) / 2;
+  std::nth_element(stretches.begin(),
+                   stretches.begin() + static_cast<std::ptrdiff_t>(median),
+                   stretches.end());
+  return stretches[median];
+}
 
 absl::StatusOr<LayerCosts> CountLayers(const Graph& graph, int64_t samples,
                                        const Device& device) {
@@ -152,18 +197,25 @@ absl::StatusOr<LayerCosts> CountLayers(const Graph& graph, int64_t samples,
 }
 
 absl::StatusOr<LayerCosts> MeasureLayers(const GraphBuilder& build,
-                                         int64_t samples, Device* device) {
+                                         int64_t samples, Device* device,
+                                         absl::Duration at_least,
+                                         const RunClock& clock) {
   TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, build());
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
   TRIBUTARY_ASSIGN_OR_RETURN(LayerCosts costs,
                              CountLayers(graph, samples, *device));
+  const std::vector<int> ends =
+      BlockEnds(graph, 0, static_cast<int>(graph.nodes().size()));
+  const absl::Duration of_block = at_least / static_cast<double>(ends.size());
+  std::vector<TimedRun> runs;
   int begin = 0;
-  for (const int end :
-       BlockEnds(graph, 0, static_cast<int>(graph.nodes().size()))) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        MeasureBlock(build, samples, device, begin, end, &costs.layers));
+  for (const int end : ends) {
+    TRIBUTARY_RETURN_IF_ERROR(MeasureBlock(build, samples, device, begin, end,
+                                           of_block, clock, &costs.layers,
+                                           &runs));
     begin = end;
   }
+  costs.slowdown = TypicalSlowdown(runs);
   return costs;
 }
 

@@ -163,6 +163,49 @@ TEST(PipelinePlanTest, TheServersLinkCarriesAllReplicas) {
   EXPECT_NEAR(link(4, 4, "own_hosts"), model / 2, 0.01 * model);
 }
 
+// Each worker sends a part of its stage's gradients and of its weights to the
+// other replicas.
+TEST(PipelinePlanTest, AnAllReduceUsesTheLinksOfReplicas) {
+  PipelineInputs inputs = TwoStages(PipelineSchedule::kZeroBubble, 8);
+  inputs.exchange.bandwidth = 1e9;
+  inputs.exchange.update_seconds_per_element = 3e-9;
+  AllReduceSpec* const spec =
+      inputs.exchange.job.mutable_exchange()->mutable_all_reduce();
+  const double stage = kLayers / 2 * kLayerElements;
+  const double stage_seconds = 4 * stage / 1e9 / kPayloadShare;
+  // With one replica, the workers only update.
+  inputs.exchange.pass_seconds_per_element = 3e-9;
+  PlannedPipeline row = Row(inputs, "all_reduce");
+  EXPECT_NEAR(row.link_seconds, 0, 1e-9);
+  EXPECT_NEAR(row.pass_seconds, stage * 3e-9, 1e-9);
+  for (const int replicas : {2, 4}) {
+    inputs.exchange.workers = 2 * replicas;
+    const double contributions = (replicas - 1) * 1e-9;
+    inputs.exchange.pass_seconds_per_element = 3e-9 + contributions;
+    for (const bool shard : {false, true}) {
+      spec->set_shard_optimizer(shard);
+      row = Row(inputs, "all_reduce");
+      const double sent = 2.0 * (replicas - 1) / replicas;
+      EXPECT_NEAR(row.link_seconds, sent * stage_seconds,
+                  0.01 * row.link_seconds);
+      EXPECT_NEAR(
+          row.pass_seconds,
+          stage * (contributions / replicas + 3e-9 / (shard ? replicas : 1)),
+          1e-9);
+      EXPECT_GT(row.step_seconds, row.pipeline_seconds);
+      EXPECT_NEAR(Row(inputs, "one_host").pass_seconds,
+                  2 * stage * (contributions + 3e-9 * (shard ? 1 : replicas)),
+                  1e-9);
+    }
+  }
+  // Another stage also reads the weights of a chunk.
+  const double before = row.link_seconds;
+  inputs.split.stages[1].read_chunks = {{0, 1}, {2, 4}};
+  EXPECT_GT(Row(inputs, "all_reduce").link_seconds, before);
+  AddWhole(&inputs);
+  EXPECT_TRUE(Row(inputs, "all_reduce").whole_step_seconds.has_value());
+}
+
 TEST(PipelinePlanTest, ReplicasShareTheMicroBatches) {
   PipelineInputs inputs =
       TwoStages(PipelineSchedule::kOneForwardOneBackward, 8);

@@ -1,14 +1,16 @@
-// How to divide the model of a job into the stages of a pipeline.
-#ifndef TRIBUTARY_WORKER_TRAINING_STAGE_PROPOSAL_H_
-#define TRIBUTARY_WORKER_TRAINING_STAGE_PROPOSAL_H_
+// What a worker says about the layers of a job's model, of which the stages of
+// a pipeline consist.
+#ifndef TRIBUTARY_WORKER_TRAINING_MEASURED_STAGES_H_
+#define TRIBUTARY_WORKER_TRAINING_MEASURED_STAGES_H_
 
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/stage_balance.h"
 #include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "worker/models/stages/layer_costs.h"
 #include "worker/nn/graph.h"
 #include "worker/training/training_setup.h"
 
@@ -37,20 +39,15 @@ struct MeasuredStages {
 absl::StatusOr<MeasuredStages> MeasureStages(const TrainingSetup& setup,
                                              const Graph& graph);
 
-struct StageProposal {
-  // The first layers of all stages but the first one, in ascending order.
-  std::vector<int> cuts;
-  // For each stage, a line for people: its layers and, if these were measured,
-  // what they cost.
-  std::vector<std::string> descriptions;
-};
-
-// Proposes the stages of MeasureStages. Measures nothing if the job names the
-// layers with which stages begin, or there is only one stage. Returns the
+// Returns the segments of the model for Ready.segment: the stages that the job
+// names or, if it names none, the parts between all layers with which a stage
+// may begin. Unless `clock` is null, or the job names the stages, computes for
+// half a second, or longer if a few micro-batches take longer, to measure how
+// long the segments take now, while other programs use the machine. Returns the
 // errors of MeasureStages.
-absl::StatusOr<StageProposal> ProposeStages(const TrainingSetup& setup,
-                                            const Graph& graph);
+absl::StatusOr<std::vector<StageSegment>> DescribeSegments(
+    const TrainingSetup& setup, const Graph& graph, const RunClock& clock);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_STAGE_PROPOSAL_H_
+#endif  // TRIBUTARY_WORKER_TRAINING_MEASURED_STAGES_H_
