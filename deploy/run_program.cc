@@ -1,29 +1,17 @@
 #include "deploy/run_program.h"
 
-#include <malloc.h>
-
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "common/os/crash_handler.h"
+#include "common/os/freed_memory.h"
 #include "deploy/commands/commands.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {
 namespace {
-
-// gRPC allocates and frees megabytes of memory with every message. Returning
-// the pages to the kernel in between means clearing and mapping them again for
-// the next message, which costs a fifth of the exchange's time on the wire.
-void KeepFreedMemory() {
-  // The largest value that glibc accepts.
-  constexpr int kLargestThreshold = 32 << 20;
-  mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-}
 
 // Debian's Abseil checks every lock acquisition for deadlocks, including
 // gRPC's. This costs 2 % of the CPU time of an exchange on the wire. Tests

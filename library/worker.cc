@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
+#include "common/os/freed_memory.h"
 #include "common/transport/security.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
@@ -131,6 +132,7 @@ absl::StatusOr<Worker> Worker::Connect() {
 }
 
 absl::StatusOr<Worker> Worker::Connect(const Options& options) {
+  KeepFreedMemory();
   if (options.log_format != "text" && options.log_format != "json") {
     return absl::InvalidArgumentError(
         absl::StrCat("the log format (TRIBUTARY_LOG_FORMAT) is '",

@@ -22,12 +22,28 @@ TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresOfSumsBest(
       count, sums);
 }
 
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void SumsOfSquaresBest(
+    const float* x, int64_t rows, int64_t count, double* sums) {
+  for (int64_t row = 0; row < rows; ++row, x += count) {
+    double lanes[16] = {};
+    vector_kernels::AddSquares(
+        [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+        lanes);
+    sums[row] = vector_kernels::AddPairwise(lanes);
+  }
+}
+
 }  // namespace
 
 double SumOfSquares(const float* x, int64_t count) {
   SumOfSquaresInPieces sum;
   sum.Add(x, count);
   return sum.Total();
+}
+
+void SumsOfSquares(const float* x, int64_t rows, int64_t count, double* sums) {
+  const FlushDenormals flush;
+  SumsOfSquaresBest(x, rows, count, sums);
 }
 
 void SumOfSquaresInPieces::Add(const float* x, int64_t count) {

@@ -11,6 +11,8 @@ namespace tributary {
 // Returns the sum of x[i]^2 in double precision. Element i belongs to partial
 // sum i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
+// Computes SumOfSquares of each of `rows` rows: `x` is [rows, count].
+void SumsOfSquares(const float* x, int64_t rows, int64_t count, double* sums);
 
 // Computes SumOfSquares of an array that arrives in pieces.
 class SumOfSquaresInPieces {

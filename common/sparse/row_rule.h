@@ -22,6 +22,9 @@ class RowStep {
   // the caller has a FlushDenormals.
   void Update(const float* gradient_sum, int dim, float* values, float* state,
               float* before) const;
+  // Call it after the last Update, before another thread reads what they have
+  // written.
+  static void Finish();
 
  private:
   friend class RowRule;

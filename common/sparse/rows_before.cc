@@ -39,14 +39,23 @@ RowsBefore::State RowsBefore::Reader::Find(uint64_t key, const float** values) {
   // Returns whether `key` is in `keys`, and advances `*place` to where it is or
   // would be.
   const auto find = [key](const std::vector<uint64_t>& keys, size_t* place) {
-    *place = std::lower_bound(keys.begin() + static_cast<ptrdiff_t>(*place),
-                              keys.end(), key) -
+    // Most keys are near the previous one: the distance is doubled until it is
+    // far enough.
+    size_t begin = *place, end = begin, distance = 1;
+    while (end < keys.size() && keys[end] < key) {
+      begin = end + 1;
+      end += distance;
+      distance *= 2;
+    }
+    end = std::min(end, keys.size());
+    *place = std::lower_bound(keys.begin() + static_cast<ptrdiff_t>(begin),
+                              keys.begin() + static_cast<ptrdiff_t>(end), key) -
              keys.begin();
     return *place < keys.size() && keys[*place] == key;
   };
-  if (find(rows_->gradients_->keys, &place_)) {
+  if (find(rows_->keys_, &place_)) {
     if (!rows_->existed_[place_]) return State::kAbsent;
-    *values = rows_->values_.get() + static_cast<int64_t>(place_) * rows_->dim_;
+    *values = rows_->values_ + static_cast<int64_t>(place_) * rows_->dim_;
     return State::kPresent;
   }
   if (find(rows_->other_keys_, &other_)) {

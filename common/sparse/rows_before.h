@@ -4,30 +4,34 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/base/buffer_pool.h"
-#include "common/sparse/row_gradients.h"
 
 namespace tributary {
 
 // The values that rows had before one step changed or removed them.
 class RowsBefore {
  public:
-  // `gradients` are those of the step. Values are written to `buffer`, which
-  // has space for a row of `dim` values for each key. Before the rows are read,
-  // the caller writes the values of each row that existed, and calls Existed.
-  RowsBefore(std::shared_ptr<const RowGradients> gradients, Buffer buffer,
-             int dim)
-      : gradients_(std::move(gradients)),
-        values_(std::move(buffer)),
-        dim_(dim),
-        existed_(gradients_->keys.size()) {}
+  // Memory for values.
+  struct Space {
+    Buffer values;
+    int64_t elements = 0;
+  };
 
-  float* values(int64_t place) { return values_.get() + place * dim_; }
-  // Records that the key number `place` of the gradients had a row.
+  // `keys` are those of the step's gradient, ascending. `space` has room for a
+  // row of `dim` values for each key. Before the rows are read, the caller
+  // writes the values of each row that existed, and calls Existed.
+  RowsBefore(std::vector<uint64_t> keys, Space space, int dim)
+      : keys_(std::move(keys)),
+        space_(std::move(space)),
+        values_(space_.values.get()),
+        dim_(dim),
+        existed_(keys_.size()) {}
+
+  float* values(int64_t place) { return values_ + place * dim_; }
+  // Records that the key number `place` of the gradient had a row.
   void Existed(int64_t place) { existed_[place] = true; }
   // Records what a key without a gradient was: such as one whose row the step
   // has removed.
@@ -50,16 +54,15 @@ class RowsBefore {
 
    private:
     const RowsBefore* rows_;
-    size_t place_ = 0;  // In gradients_->keys.
+    size_t place_ = 0;  // In keys_.
     size_t other_ = 0;  // In other_keys_.
   };
 
   // Calls visit(key, existed, values) for each key, in any order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    for (size_t i = 0; i < gradients_->keys.size(); ++i) {
-      visit(gradients_->keys[i], existed_[i],
-            values_.get() + static_cast<int64_t>(i) * dim_);
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      visit(keys_[i], existed_[i], values_ + static_cast<int64_t>(i) * dim_);
     }
     for (size_t i = 0; i < other_keys_.size(); ++i) {
       visit(other_keys_[i], other_existed_[i],
@@ -67,14 +70,13 @@ class RowsBefore {
     }
   }
 
-  // Returns how many floats the buffer of the constructor has at least.
-  int64_t elements() const { return gradients_->rows() * dim_; }
-  // Takes this buffer, to use it again.
-  Buffer TakeBuffer() { return std::move(values_); }
+  // Takes the space of the constructor, to use it again. Call it last.
+  Space TakeSpace() { return std::move(space_); }
 
  private:
-  const std::shared_ptr<const RowGradients> gradients_;
-  Buffer values_;
+  const std::vector<uint64_t> keys_;
+  Space space_;
+  float* const values_;  // [keys, dim]
   const int dim_;
   std::vector<bool> existed_;
   // What Add was called with; ascending after Finish.

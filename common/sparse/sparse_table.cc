@@ -32,8 +32,8 @@ std::vector<SparseTable::StepBefore> CopyBefore(
 // Returns what the keys of `undo` were.
 std::unique_ptr<RowsBefore> BeforeOf(const BucketRows& undo,
                                      const RowLayout& layout) {
-  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
-                                             nullptr, layout.dim);
+  auto before = std::make_unique<RowsBefore>(std::vector<uint64_t>(),
+                                             RowsBefore::Space(), layout.dim);
   for (size_t i = 0; i < undo.keys.size(); ++i) {
     before->Add(undo.keys[i], /*existed=*/true,
                 undo.values.data() + static_cast<int64_t>(i) * layout.floats());
@@ -88,6 +88,7 @@ absl::Status SparseTable::CheckKeys(absl::Span<const uint64_t> keys) const {
           "keys of table '", spec().name(), "' are not ascending: ", keys[i],
           " follows ", keys[i - 1]));
     }
+    if (options_.servers == 1) continue;
     const int bucket = BucketOfHash(KeyHash(keys[i]), spec().buckets());
     if (ServerOfBucket(bucket, options_.servers) != options_.shard) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -170,13 +171,13 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
   const RowStep rule =
       rule_.At(step, update.gradient_scale, update.rate_factor);
   const int64_t elements = sum->rows() * layout_.dim;
-  if (spare_ == nullptr || spare_elements_ < elements) {
+  if (spare_.elements < elements) {
     // Somewhat larger, because the numbers of rows of steps differ little.
-    spare_elements_ = elements + elements / 8;
-    spare_ = AllocateBuffer(spare_elements_);
+    spare_.elements = elements + elements / 8;
+    spare_.values = AllocateBuffer(spare_.elements);
   }
-  auto before =
-      std::make_unique<RowsBefore>(sum, std::move(spare_), layout_.dim);
+  auto before = std::make_unique<RowsBefore>(
+      sum->keys, std::exchange(spare_, {}), layout_.dim);
   BucketRows undo;
   if (options_.replicated) {
     undo.keys.reserve(sum->rows());
@@ -218,14 +219,15 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
         rule.Update(sum->values.get() + place * layout_.dim, layout_.dim,
                     values, values + layout_.dim, before->values(place));
       });
+  RowStep::Finish();
   TRIBUTARY_RETURN_IF_ERROR(status);
   return Advance(step, std::move(before), std::move(undo));
 }
 
 absl::Status SparseTable::Skip() {
   absl::MutexLock lock(&mu_);
-  auto before = std::make_unique<RowsBefore>(std::make_shared<RowGradients>(),
-                                             nullptr, layout_.dim);
+  auto before = std::make_unique<RowsBefore>(std::vector<uint64_t>(),
+                                             RowsBefore::Space(), layout_.dim);
   return Advance(std::exchange(version_, -1), std::move(before), {});
 }
 
@@ -245,11 +247,8 @@ absl::Status SparseTable::Finish(int64_t step,
   before->Finish();
   before_.push_front(std::move(before));
   if (static_cast<int>(before_.size()) >= options_.versions) {
-    const int64_t elements = before_.back()->elements();
-    if (spare_ == nullptr || elements > spare_elements_) {
-      spare_elements_ = elements;
-      spare_ = before_.back()->TakeBuffer();
-    }
+    RowsBefore::Space space = before_.back()->TakeSpace();
+    if (space.elements > spare_.elements) spare_ = std::move(space);
     before_.pop_back();
   }
   TRIBUTARY_RETURN_IF_ERROR(buckets_->Compact());
@@ -366,7 +365,7 @@ void SparseTable::Restore(const StepBefore& before) {
   absl::MutexLock lock(&mu_);
   if (static_cast<int>(before_.size()) < before.age) {
     before_.push_back(std::make_unique<RowsBefore>(
-        std::make_shared<RowGradients>(), nullptr, layout_.dim));
+        std::vector<uint64_t>(), RowsBefore::Space(), layout_.dim));
   }
   RowsBefore* const step = before_[before.age - 1].get();
   for (size_t i = 0; i < before.keys.size(); ++i) {

@@ -196,9 +196,7 @@ class SparseTable {
   std::optional<BucketRows> undo_ ABSL_GUARDED_BY(mu_);
   // Element i belongs to the step from version version_ - i - 1 to the next.
   std::deque<std::unique_ptr<RowsBefore>> before_ ABSL_GUARDED_BY(mu_);
-  // A buffer for RowsBefore that is not in use, and how many floats it has.
-  Buffer spare_ ABSL_GUARDED_BY(mu_);
-  int64_t spare_elements_ ABSL_GUARDED_BY(mu_) = 0;
+  RowsBefore::Space spare_ ABSL_GUARDED_BY(mu_);  // Not in use.
 };
 
 }  // namespace tributary

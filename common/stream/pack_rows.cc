@@ -39,6 +39,27 @@ char* CopyKeys(const uint64_t* keys, int64_t count, char* to) {
   return to + count * kKeyBytes;
 }
 
+// Writes `count` rows from the row `begin` on: their keys to `to_keys`, and
+// their gradients to `to_rows`.
+void PackGradients(const OutgoingRows& rows, int64_t begin, int64_t count,
+                   int dim, Encoding encoding, char* to_keys, char* to_rows) {
+  const RowSum& sum = *rows.sum;
+  if (!rows.places.has_value() && sum.gradients() != nullptr) {
+    CopyKeys(sum.keys().data() + begin, count, to_keys);
+    EncodeRows(encoding, sum.gradients()->values.get() + begin * dim, count,
+               dim, to_rows);
+    return;
+  }
+  const int64_t row_bytes = EncodedRowBytes(encoding, dim);
+  RowSum::Reader reader(&sum);
+  for (int64_t i = begin; i < begin + count; ++i) {
+    const int64_t row = rows.places.has_value() ? (*rows.places)[i] : i;
+    to_keys = CopyKeys(&sum.keys()[row], 1, to_keys);
+    EncodeRows(encoding, reader.Read(row), 1, dim, to_rows);
+    to_rows += row_bytes;
+  }
+}
+
 // Returns the number of keys, and checks that there are as many lists as
 // tables.
 template <typename Counts>
@@ -148,8 +169,14 @@ void PackRows(int64_t request, const std::vector<int64_t>& keys,
   if (next > rows.first() || next == 0) flush();
 }
 
+std::vector<OutgoingRows> AllRows(const TableSums& sums) {
+  std::vector<OutgoingRows> rows;
+  for (const auto& sum : sums) rows.push_back({sum, std::nullopt});
+  return rows;
+}
+
 void PackContribution(
-    const RowContribution& header, const TableGradients& rows,
+    const RowContribution& header, const std::vector<OutgoingRows>& rows,
     const RowDims& dims, Encoding encoding,
     const std::function<void(const RowContribution&, OutgoingPayload)>& send) {
   RowContribution part = header;
@@ -169,7 +196,7 @@ void PackContribution(
             kKeyBytes + EncodedRowBytes(encoding, dims[table]);
         const int64_t most = std::max<int64_t>((kPartBytes - used) / row_bytes,
                                                used == 0 ? 1 : 0);
-        count = std::min(most, rows[table]->rows() - sent[table]);
+        count = std::min(most, rows[table].rows() - sent[table]);
         keys += count;
         used += count * row_bytes;
       }
@@ -181,14 +208,13 @@ void PackContribution(
     for (int table = 0; table < tables; ++table) {
       const int64_t count = part.keys(table);
       if (count == 0) continue;
-      const RowGradients& from = *rows[table];
-      to_keys = CopyKeys(from.keys.data() + sent[table], count, to_keys);
-      EncodeRows(encoding, from.values.get() + sent[table] * dims[table], count,
-                 dims[table], to_rows);
+      PackGradients(rows[table], sent[table], count, dims[table], encoding,
+                    to_keys, to_rows);
+      to_keys += count * kKeyBytes;
       to_rows += count * EncodedRowBytes(encoding, dims[table]);
       sent[table] += count;
     }
-    while (first < tables && sent[first] == rows[first]->rows()) ++first;
+    while (first < tables && sent[first] == rows[first].rows()) ++first;
     part.set_last(first == tables);
     send(part, bytes.Payload());
     part.set_part(part.part() + 1);
@@ -206,10 +232,7 @@ absl::StatusOr<TableGradients> ContributionParts::Add(
                                  : absl::StrCat(" of step ", first_.step(),
                                                 ", node ", first_.node())));
   }
-  if (parts_++ == 0) {
-    first_ = part;
-    tables_.assign(dims_.size(), Table());
-  }
+  if (parts_++ == 0) first_ = part;
   TRIBUTARY_RETURN_IF_ERROR(Append(part, payload));
   if (!part.last()) return TableGradients();
   parts_ = 0;
@@ -217,24 +240,25 @@ absl::StatusOr<TableGradients> ContributionParts::Add(
   for (Table& table : tables_) {
     auto rows = std::make_shared<RowGradients>();
     rows->keys = std::move(table.keys);
-    rows->values = Join(table.blocks);
+    rows->values = std::move(table.values);
     gradients.push_back(std::move(rows));
+    const int64_t elements = table.elements;
+    table = Table();
+    table.expected = elements;
   }
-  tables_.clear();
   return gradients;
 }
 
-Buffer ContributionParts::Join(const std::vector<Block>& blocks) {
-  if (blocks.empty()) return nullptr;
-  if (blocks.size() == 1) return blocks[0].values;
-  int64_t elements = 0;
-  for (const Block& block : blocks) elements += block.elements;
-  const Buffer all = AllocateBuffer(elements);
-  float* to = all.get();
-  for (const Block& block : blocks) {
-    to = std::copy_n(block.values.get(), block.elements, to);
-  }
-  return all;
+void ContributionParts::Reserve(int64_t elements, Table* table) {
+  const int64_t needed = table->elements + elements;
+  if (needed <= table->capacity) return;
+  // Somewhat more than before, because the numbers of rows differ little.
+  const int64_t most = table->elements == 0
+                           ? table->expected + table->expected / 16
+                           : 2 * table->capacity;
+  Buffer values = buffers_.Take(std::max(needed, most), &table->capacity);
+  std::copy_n(table->values.get(), table->elements, values.get());
+  table->values = std::move(values);
 }
 
 absl::Status ContributionParts::Append(const RowContribution& part,
@@ -258,19 +282,19 @@ absl::Status ContributionParts::Append(const RowContribution& part,
   for (size_t table = 0; table < dims_.size(); ++table) {
     const int64_t rows = part.keys(static_cast<int>(table));
     if (rows == 0) continue;
-    std::vector<uint64_t>& keys = tables_[table].keys;
-    keys.resize(keys.size() + rows);
+    Table& to = tables_[table];
+    to.keys.resize(to.keys.size() + rows);
     payload.Copy(key * kKeyBytes, rows * kKeyBytes,
-                 keys.data() + keys.size() - rows);
+                 to.keys.data() + to.keys.size() - rows);
     key += rows;
-    const int64_t elements = rows * dims_[table];
-    Buffer values = AllocateBuffer(elements);
-    const absl::Status read = received.Read(rows, dims_[table], values.get());
+    Reserve(rows * dims_[table], &to);
+    const absl::Status read =
+        received.Read(rows, dims_[table], to.values.get() + to.elements);
     if (!read.ok()) {
       return absl::Status(read.code(),
                           absl::StrCat("table ", table, ": ", read.message()));
     }
-    tables_[table].blocks.push_back({std::move(values), elements});
+    to.elements += rows * dims_[table];
   }
   return absl::OkStatus();
 }

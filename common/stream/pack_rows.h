@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "common/sparse/row_gradients.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_payload.h"
+#include "common/stream/spare_buffers.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
@@ -33,10 +36,26 @@ void PackRows(int64_t request, const std::vector<int64_t>& keys,
               const RowDims& dims, Encoding encoding, const Buffer& values,
               const std::function<void(const Rows&, OutgoingPayload)>& send);
 
-// Calls send(message, payload) for each message of a contribution of `rows`.
-// `header` has the fields that all parts have in common.
+// The gradients of those rows of a table that belong to one server.
+struct OutgoingRows {
+  std::shared_ptr<const RowSum> sum;
+  // The places of the rows among those of `sum`, ascending. If absent, all rows
+  // belong to the server.
+  std::optional<std::vector<int32_t>> places;
+
+  int64_t rows() const {
+    return places.has_value() ? static_cast<int64_t>(places->size())
+                              : sum->rows();
+  }
+};
+
+// Returns all rows of `sums`.
+std::vector<OutgoingRows> AllRows(const TableSums& sums);
+
+// Calls send(message, payload) for each message of a contribution of `rows`, of
+// all tables. `header` has the fields that all parts have in common.
 void PackContribution(
-    const RowContribution& header, const TableGradients& rows,
+    const RowContribution& header, const std::vector<OutgoingRows>& rows,
     const RowDims& dims, Encoding encoding,
     const std::function<void(const RowContribution&, OutgoingPayload)>& send);
 
@@ -44,7 +63,11 @@ void PackContribution(
 class ContributionParts {
  public:
   ContributionParts(RowDims dims, Encoding encoding)
-      : dims_(std::move(dims)), encoding_(encoding) {}
+      : dims_(std::move(dims)),
+        encoding_(encoding),
+        tables_(dims_.size()),
+        // Those of a step, while the step before is applied.
+        buffers_(2 * static_cast<int>(dims_.size())) {}
 
   // Adds a part. Returns the gradients of all parts if it is the last one, and
   // no tables otherwise. Returns InvalidArgument if it is not the next part of
@@ -53,18 +76,17 @@ class ContributionParts {
                                      const ReceivedPayload& payload);
 
  private:
-  // The rows of one table in one part.
-  struct Block {
-    Buffer values;
-    int64_t elements = 0;
-  };
   struct Table {
     std::vector<uint64_t> keys;
-    std::vector<Block> blocks;
+    Buffer values;
+    int64_t elements = 0;  // Of the rows that have arrived.
+    int64_t capacity = 0;  // Elements of `values`.
+    // Those of the contribution before, which had about as many rows.
+    int64_t expected = 0;
   };
 
-  // Returns the values of all blocks.
-  static Buffer Join(const std::vector<Block>& blocks);
+  // Makes room for more elements.
+  void Reserve(int64_t elements, Table* table);
 
   absl::Status Append(const RowContribution& part,
                       const ReceivedPayload& payload);
@@ -75,6 +97,7 @@ class ContributionParts {
   RowContribution first_;
   int parts_ = 0;
   std::vector<Table> tables_;
+  SpareBuffers buffers_;
 };
 
 }  // namespace tributary

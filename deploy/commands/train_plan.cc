@@ -395,7 +395,7 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   TRIBUTARY_RETURN_IF_ERROR(
       FillFromResume(flags, allocation.has_value(), &source));
   DeviceName device;
-  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJob(source));
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJob(source, remarks));
   if (allocation.has_value()) SetSlurmOutput(*allocation, &job);
   TRIBUTARY_RETURN_IF_ERROR(
       FillFromRecord(line, allocation.has_value(), job, &flags, remarks));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
 
 #include "absl/status/status.h"
@@ -40,20 +41,34 @@ std::string PackagedTexts() {
 }
 
 // Shortens a schedule that is longer than the job, so that --steps 10 works
-// without changing the warm-up.
-void SetSteps(int64_t steps, JobSpec* job) {
+// without changing the warm-up. `decay_is_set`: the command line says how long
+// the decay takes.
+void SetSteps(int64_t steps, bool decay_is_set, JobSpec* job,
+              std::vector<std::string>* remarks) {
   job->clear_epochs();
   job->set_steps(steps);
   // Validation reports such a number.
   if (steps < 1 || !job->has_schedule()) return;
   ScheduleSpec* schedule = job->mutable_schedule();
   if (schedule->warmup_steps() > steps) schedule->set_warmup_steps(steps);
-  if (schedule->decay_steps() > steps) schedule->clear_decay_steps();
+  const int64_t decay_steps = schedule->decay_steps();
+  if (decay_steps <= steps || decay_is_set) return;
+  schedule->clear_decay_steps();
+  if (remarks == nullptr) return;
+  remarks->push_back(absl::StrCat(
+      "the decay of the learning rate ends after ", steps, " steps instead of ",
+      decay_steps,
+      "; to keep it, add --set schedule.decay_steps=", decay_steps));
 }
 
-// Returns true if `set`, in the form path=value, sets the job's steps.
-bool IsOfSteps(absl::string_view set) {
-  return absl::StripAsciiWhitespace(set.substr(0, set.find('='))) == "steps";
+// Returns true if one of `sets`, in the form path=value, sets one of `paths`.
+bool IsSet(const std::vector<std::string>& sets,
+           std::initializer_list<absl::string_view> paths) {
+  return std::any_of(sets.begin(), sets.end(), [&](absl::string_view set) {
+    const absl::string_view path =
+        absl::StripAsciiWhitespace(set.substr(0, set.find('=')));
+    return std::find(paths.begin(), paths.end(), path) != paths.end();
+  });
 }
 
 // Sets the traced steps from the text of --trace-steps.
@@ -116,7 +131,8 @@ absl::StatusOr<JobSpec> BuiltInJob(
   return job;
 }
 
-absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
+absl::StatusOr<JobSpec> ReadJob(const JobSource& source,
+                                std::vector<std::string>* remarks) {
   JobSpec job;
   const std::string name = !source.text.empty()   ? "job"
                            : !source.path.empty() ? source.path
@@ -143,10 +159,10 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
           absl::StrCat("--set ", set, ": ", status.message()));
     }
   }
-  if (source.steps > 0) {
-    SetSteps(source.steps, &job);
-  } else if (std::any_of(source.sets.begin(), source.sets.end(), IsOfSteps)) {
-    SetSteps(job.steps(), &job);
+  if (source.steps > 0 || IsSet(source.sets, {"steps"})) {
+    SetSteps(source.steps > 0 ? source.steps : job.steps(),
+             IsSet(source.sets, {"schedule", "schedule.decay_steps"}), &job,
+             remarks);
   }
   if (source.log_every_steps.has_value()) {
     job.mutable_output()->set_log_every_steps(*source.log_every_steps);

@@ -34,7 +34,8 @@ struct JobSource {
   std::vector<std::string> sets;
   // Number of steps to train; 0 if it is not set. Takes precedence over `sets`.
   // A number of steps, here or in `sets`, replaces `epochs` of the job, and
-  // shortens a learning rate schedule that is longer.
+  // shortens a learning rate schedule that is longer; schedule.decay_steps in
+  // `sets` stays.
   int64_t steps = 0;
   // Replaces output.log_every_steps of the job. Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
@@ -60,8 +61,11 @@ void AddSetFlag(CommandLine* line, const std::string& example,
 // contains, and completes it with ResolveJob. The result is valid, except that
 // batch.micro_batches may be kFindMicroBatches if source.finds_micro_batches is
 // true. Returns the errors of LoadJob and BuiltInJob, and InvalidArgument,
-// naming the flag or the field, for an invalid change or job.
-absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
+// naming the flag or the field, for an invalid change or job. If it shortens
+// the decay of the learning rate, says so to the user in `*remarks`, unless
+// that is null.
+absl::StatusOr<JobSpec> ReadJob(const JobSource& source,
+                                std::vector<std::string>* remarks = nullptr);
 
 // Reads the job of the run in the folder `run` and applies the changes `sets`,
 // like ReadJob. Returns NotFound, with a hint, if the folder is not that of a

@@ -334,10 +334,12 @@ class Worker {
   };
 
   // Joins the job, and blocks until the coordinator has sent the job. While no
-  // server answers, retries for a minute. Without `options`, uses
-  // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
-  // OutOfRange if the job is done, Unavailable if no server has answered, and
-  // otherwise the error with which the worker could not join the job.
+  // server answers, retries for a minute. Makes glibc's malloc keep memory that
+  // the process frees, unless the environment configures malloc. Without
+  // `options`, uses Options::FromEnvironment. Returns InvalidArgument for an
+  // invalid option, OutOfRange if the job is done, Unavailable if no server has
+  // answered, and otherwise the error with which the worker could not join the
+  // job.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();

@@ -123,7 +123,8 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
       WriteFinalRows(sources, options);
   if (!rows.ok()) {
     options.log->Warning(
-        "the folder final has no rows of tables; keep the checkpoints: %s",
+        "the folder final has no rows of tables, which are in checkpoints "
+        "only: %s",
         std::string(rows.status().message()));
   }
   const absl::Status described = WriteFinalManifest(

@@ -109,8 +109,8 @@ absl::Status ReadKept(const FinalModelSources& sources,
 }
 
 // Finds the checkpoint of the finished job, or the job's last checkpoint. Sets
-// `*manifest` to its manifest, and returns its folder. Returns NotFound if it
-// is not of the final version.
+// `*manifest` to its manifest, and returns its folder. Returns NotFound if
+// there is none, or if it is not of the final version.
 absl::StatusOr<std::string> FindCheckpoint(const FinalModelSources& sources,
                                            const ServerOptions& options,
                                            CheckpointManifest* manifest) {
@@ -121,6 +121,10 @@ absl::StatusOr<std::string> FindCheckpoint(const FinalModelSources& sources,
         ListCheckpoints(CheckpointsFolder(options.output_directory)));
     folder =
         checkpoints.empty() ? options.resume_from : checkpoints.front().path;
+  }
+  if (folder.empty()) {
+    return absl::NotFoundError(
+        "there is no checkpoint; set checkpoint.every_steps above 0");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(*manifest, ReadManifest(folder));
   if (manifest->version() != sources.version) {

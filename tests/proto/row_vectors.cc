@@ -135,7 +135,7 @@ void VisitContribution(const TableGradients& rows, const RowDims& dims,
   header.set_node(3);
   header.set_weight(16);
   PackContribution(
-      header, rows, dims, encoding,
+      header, AllRows(ToSums(rows, dims)), dims, encoding,
       [&](const RowContribution& part, const OutgoingPayload& payload) {
         WorkerMessage message;
         RowContribution* const sent = message.mutable_row_contribution();
@@ -271,7 +271,8 @@ Vectors NodeSums() {
   for (const Encoding encoding : {FLOAT32, BFLOAT16, EIGHT_BIT_ROWS}) {
     for (const auto& [a, b] :
          {std::make_pair(left, right), std::make_pair(left, none)}) {
-      const auto sum = AddRows(a, b, /*dim=*/2, encoding);
+      const auto sum =
+          AddSums(ToSums({a}, {2}), ToSums({b}, {2}), encoding)[0]->Gradients();
       list.push_back({{"encoding", Encoding_Name(encoding)},
                       {"left", TablesOf({a}, {2})[0]},
                       {"right", TablesOf({b}, {2})[0]},

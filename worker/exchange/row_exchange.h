@@ -37,7 +37,7 @@ class RowExchange {
   // Sends the gradients of rows, summed over the samples under one node of the
   // reduction tree, to all servers.
   virtual void Push(int64_t step, int node, int64_t sample_count,
-                    const TableGradients& sum) = 0;
+                    const TableSums& sum) = 0;
 };
 
 }  // namespace tributary

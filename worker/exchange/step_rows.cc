@@ -26,7 +26,7 @@ void StepRows::Ready(int micro_batch, int64_t sample_count,
     RoundRows(encoding_, rows[table]->values.get(), rows[table]->rows(),
               dims_[table]);
   }
-  Sum sum = {sample_count, std::move(rows)};
+  Sum sum = {sample_count, ToSums(rows, dims_)};
   int node = tree_leaves_ + micro_batch;
   while (tops_.count(node) == 0) {
     Sum sibling;
@@ -42,10 +42,7 @@ void StepRows::Ready(int micro_batch, int64_t sample_count,
     }
     // Addition is commutative, so the order of the two does not matter.
     sum.sample_count += sibling.sample_count;
-    for (size_t table = 0; table < sum.rows.size(); ++table) {
-      sum.rows[table] = AddRows(sum.rows[table], sibling.rows[table],
-                                dims_[table], encoding_);
-    }
+    sum.rows = AddSums(sum.rows, sibling.rows, encoding_);
     node /= 2;
   }
   exchange_->Push(step_, node, sum.sample_count, sum.rows);

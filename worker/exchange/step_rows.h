@@ -33,7 +33,7 @@ class StepRows {
  private:
   struct Sum {
     int64_t sample_count = 0;
-    TableGradients rows;
+    TableSums rows;
   };
 
   const RowDims dims_;

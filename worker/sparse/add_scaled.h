@@ -1,4 +1,4 @@
-// Adds a multiple of a row.
+// Multiples of a row.
 #ifndef TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_
 #define TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_
 
@@ -9,6 +9,13 @@ __attribute__((always_inline)) inline void AddScaled(
     const float* __restrict from, float scale, int count,
     float* __restrict to) {
   for (int i = 0; i < count; ++i) to[i] += scale * from[i];
+}
+
+// Has the effect of AddScaled if all elements of `to` were 0: -0 becomes 0.
+__attribute__((always_inline)) inline void SetScaled(
+    const float* __restrict from, float scale, int count,
+    float* __restrict to) {
+  for (int i = 0; i < count; ++i) to[i] = 0.f + scale * from[i];
 }
 
 }  // namespace tributary

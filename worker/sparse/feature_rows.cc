@@ -1,14 +1,13 @@
 #include "worker/sparse/feature_rows.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/buffer_pool.h"
 #include "worker/sparse/add_scaled.h"
 #include "worker/sparse/key_numbers.h"
+#include "worker/sparse/row_gradient_sum.h"
 
 namespace tributary {
 
@@ -111,14 +110,9 @@ void FeatureRows::Pool(const Batch& batch, const BatchRows& rows,
 TableGradients FeatureRows::GradientsOf(const Batch& batch,
                                         const BatchRows& rows,
                                         const float* vector_gradients) const {
-  std::vector<std::shared_ptr<RowGradients>> tables;
+  std::vector<RowGradientSum> sums;
   for (int table = 0; table < tables_; ++table) {
-    auto gradients = std::make_shared<RowGradients>();
-    gradients->keys = rows.keys[table];
-    const int64_t elements = gradients->rows() * dims_[table];
-    gradients->values = AllocateBuffer(elements);
-    std::fill_n(gradients->values.get(), elements, 0.f);
-    tables.push_back(std::move(gradients));
+    sums.emplace_back(rows.keys[table], dims_[table]);
   }
   std::vector<int64_t> next(features_.size());
   for (int64_t sample = 0; sample < batch.samples; ++sample) {
@@ -126,18 +120,19 @@ TableGradients FeatureRows::GradientsOf(const Batch& batch,
       const Feature& feature = features_[f];
       const float* const from =
           vector_gradients + sample * width_ + feature.begin;
-      float* const table = tables[feature.table]->values.get();
+      RowGradientSum& sum = sums[feature.table];
       const int64_t end = batch.feature_keys[f].ends[sample];
       const float scale = feature.pooling == SparseFeatureSpec::MEAN
                               ? 1 / static_cast<float>(end - next[f])
                               : 1;
       for (; next[f] < end; ++next[f]) {
-        AddScaled(from, scale, feature.dim,
-                  table + int64_t{rows.row_of_key[f][next[f]]} * feature.dim);
+        sum.Add(rows.row_of_key[f][next[f]], scale, from);
       }
     }
   }
-  return {tables.begin(), tables.end()};
+  TableGradients gradients;
+  for (RowGradientSum& sum : sums) gradients.push_back(sum.Take());
+  return gradients;
 }
 
 }  // namespace tributary

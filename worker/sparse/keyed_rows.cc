@@ -6,16 +6,16 @@
 
 namespace tributary {
 
-KeyedRows::KeyedRows(RowDims dims, std::vector<KeyNumbers> keys,
+KeyedRows::KeyedRows(const RowDims& dims, std::vector<KeyNumbers> keys,
                      int64_t version, RowExchange* exchange)
-    : dims_(std::move(dims)), keys_(std::move(keys)) {
+    : keys_(std::move(keys)) {
   TableKeys sorted;
   int64_t begin = 0;
   for (size_t table = 0; table < keys_.size(); ++table) {
     keys_[table].Sort();
     sorted.push_back(keys_[table].keys());
     begin_.push_back(begin);
-    begin += static_cast<int64_t>(sorted.back().size()) * dims_[table];
+    begin += static_cast<int64_t>(sorted.back().size()) * dims[table];
   }
   requested_ = exchange->Request(version, sorted);
 }

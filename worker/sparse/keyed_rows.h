@@ -19,25 +19,22 @@ class KeyedRows {
  public:
   // Requests the rows of `keys`, for each table, of a version. `exchange` must
   // outlive this object.
-  KeyedRows(RowDims dims, std::vector<KeyNumbers> keys, int64_t version,
+  KeyedRows(const RowDims& dims, std::vector<KeyNumbers> keys, int64_t version,
             RowExchange* exchange);
 
-  // Returns true if the row of the key was requested.
-  bool Has(int table, uint64_t key) const {
-    return keys_[table].Find(key) >= 0;
+  // Returns the keys of a table, ascending.
+  const std::vector<uint64_t>& keys(int table) const {
+    return keys_[table].keys();
   }
-  // Blocks until the rows have arrived, and returns those of a table. Returns
-  // the errors of RequestedRows::Await.
+  // Returns the place of a key in keys(), which is that of its row; -1 if its
+  // row was not requested.
+  int32_t Find(int table, uint64_t key) const { return keys_[table].Find(key); }
+  // Blocks until the rows have arrived, and returns those of a table, [keys,
+  // dim]. Returns the errors of RequestedRows::Await.
   absl::StatusOr<const float*> Await(
       int table, const std::function<bool()>& given_up) const;
-  // Returns the row of a key, which was requested. `rows` is what Await has
-  // returned for the table.
-  const float* Find(int table, uint64_t key, const float* rows) const {
-    return rows + int64_t{keys_[table].Find(key)} * dims_[table];
-  }
 
  private:
-  const RowDims dims_;
   std::vector<KeyNumbers> keys_;  // By table.
   std::vector<int64_t> begin_;    // Of each table's rows.
   std::unique_ptr<RequestedRows> requested_;

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "worker/sparse/add_scaled.h"
+#include "worker/sparse/key_numbers.h"
 
 namespace tributary {
 namespace {
@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> RowLookups::Elements(const Bags& bags) const {
         absl::StrCat("there is no feature ", bags.feature, "; the job has ",
                      features.size(), " in sparse.feature"));
   }
-  const FeatureRows::Feature& of = feature(bags);
+  const FeatureRows::Feature& of = feature(bags.feature);
   int64_t before = 0;
   for (const int64_t end : bags.ends) {
     if (end < before) {
@@ -51,16 +51,22 @@ absl::StatusOr<int64_t> RowLookups::Elements(const Bags& bags) const {
   return static_cast<int64_t>(bags.ends.size()) * of.dim;
 }
 
-std::shared_ptr<const KeyedRows> RowLookups::Rows(const Bags& bags) const {
-  const int table = feature(bags).table;
+std::shared_ptr<const KeyedRows> RowLookups::Rows(
+    const Bags& bags, std::vector<int32_t>* row_of_key) const {
+  const int table = feature(bags.feature).table;
+  const auto find = [&](const KeyedRows& rows) {
+    row_of_key->clear();
+    row_of_key->reserve(bags.keys.size());
+    for (const uint64_t key : bags.keys) {
+      row_of_key->push_back(rows.Find(table, key));
+      if (row_of_key->back() < 0) return false;
+    }
+    return true;
+  };
   if (options_.announced != nullptr) {
     std::shared_ptr<const KeyedRows> rows =
         options_.announced->Find(options_.step, options_.micro_batch);
-    if (rows != nullptr &&
-        std::all_of(bags.keys.begin(), bags.keys.end(),
-                    [&](uint64_t key) { return rows->Has(table, key); })) {
-      return rows;
-    }
+    if (rows != nullptr && find(*rows)) return rows;
   }
   const RowDims& dims = options_.features->dims();
   std::vector<KeyNumbers> numbers;
@@ -68,34 +74,36 @@ std::shared_ptr<const KeyedRows> RowLookups::Rows(const Bags& bags) const {
     numbers.emplace_back(static_cast<int>(i) == table ? bags.keys.size() : 0);
   }
   for (const uint64_t key : bags.keys) numbers[table].Of(key);
-  return std::make_shared<const KeyedRows>(dims, std::move(numbers),
-                                           options_.version, options_.exchange);
+  auto rows = std::make_shared<const KeyedRows>(
+      dims, std::move(numbers), options_.version, options_.exchange);
+  find(*rows);
+  return rows;
 }
 
 absl::StatusOr<int> RowLookups::LookUp(const Bags& bags, float* vectors) {
-  const FeatureRows::Feature& of = feature(bags);
-  const std::shared_ptr<const KeyedRows> requested = Rows(bags);
+  const FeatureRows::Feature& of = feature(bags.feature);
+  Lookup lookup = {bags.feature};
+  lookup.rows = Rows(bags, &lookup.row_of_key);
   TRIBUTARY_ASSIGN_OR_RETURN(const float* const rows,
-                             requested->Await(of.table, options_.given_up));
+                             lookup.rows->Await(of.table, options_.given_up));
+  const auto row = [&](int64_t key) {
+    return rows + int64_t{lookup.row_of_key[key]} * of.dim;
+  };
   int64_t key = 0;
   for (size_t bag = 0; bag < bags.ends.size(); ++bag, vectors += of.dim) {
     const int64_t count = bags.ends[bag] - key;
     if (count == 1) {
-      std::copy_n(requested->Find(of.table, bags.keys[key++], rows), of.dim,
-                  vectors);
+      std::copy_n(row(key++), of.dim, vectors);
       continue;
     }
     std::fill_n(vectors, of.dim, 0.f);
     const float scale = PoolingScale(of.pooling, count);
     for (; key < bags.ends[bag]; ++key) {
-      AddScaled(requested->Find(of.table, bags.keys[key], rows), scale, of.dim,
-                vectors);
+      AddScaled(row(key), scale, of.dim, vectors);
     }
   }
-  lookups_.push_back({bags.feature,
-                      {bags.keys.begin(), bags.keys.end()},
-                      {bags.ends.begin(), bags.ends.end()},
-                      {}});
+  lookup.ends.assign(bags.ends.begin(), bags.ends.end());
+  lookups_.push_back(std::move(lookup));
   return static_cast<int>(lookups_.size()) - 1;
 }
 
@@ -132,73 +140,92 @@ absl::Status RowLookups::AwaitVersion() const {
   return none.Await(/*table=*/0, options_.given_up).status();
 }
 
-RowLookups::Sums RowLookups::Zeros(std::vector<KeyNumbers>* numbers) const {
-  const auto& features = options_.features->features();
-  const RowDims& dims = options_.features->dims();
-  std::vector<size_t> most(dims.size());
-  for (const Lookup& lookup : lookups_) {
-    if (lookup.gradients.empty()) continue;
-    most[features[lookup.feature].table] += lookup.keys.size();
+RowLookups::Keys RowLookups::KeysWithGradients() const {
+  Keys keys;
+  keys.row_of_key.resize(lookups_.size());
+  const auto tables = static_cast<int>(options_.features->dims().size());
+  for (int table = 0; table < tables; ++table) {
+    std::vector<size_t> lookups;
+    size_t most = 0;
+    bool requested_together = true;
+    for (size_t i = 0; i < lookups_.size(); ++i) {
+      const Lookup& lookup = lookups_[i];
+      if (lookup.gradients.empty() || feature(lookup.feature).table != table) {
+        continue;
+      }
+      lookups.push_back(i);
+      most += lookup.row_of_key.size();
+      requested_together &= lookup.rows == lookups_[lookups[0]].rows;
+    }
+    std::vector<uint64_t>& of_table = keys.of_table.emplace_back();
+    if (lookups.empty()) continue;
+    if (requested_together) {
+      of_table = lookups_[lookups[0]].rows->keys(table);
+      for (const size_t i : lookups) {
+        keys.row_of_key[i] = lookups_[i].row_of_key;
+      }
+      continue;
+    }
+    KeyNumbers numbers(most);
+    for (const size_t i : lookups) {
+      const std::vector<uint64_t>& requested = lookups_[i].rows->keys(table);
+      for (const int32_t row : lookups_[i].row_of_key) {
+        keys.row_of_key[i].push_back(numbers.Of(requested[row]));
+      }
+    }
+    const std::vector<int32_t> place = numbers.Sort();
+    for (const size_t i : lookups) {
+      for (int32_t& row : keys.row_of_key[i]) row = place[row];
+    }
+    of_table = numbers.keys();
   }
-  *numbers = std::vector<KeyNumbers>(most.begin(), most.end());
-  for (const Lookup& lookup : lookups_) {
-    if (lookup.gradients.empty()) continue;
-    KeyNumbers& of_table = (*numbers)[features[lookup.feature].table];
-    for (const uint64_t key : lookup.keys) of_table.Of(key);
-  }
-  Sums zeros;
-  for (size_t table = 0; table < dims.size(); ++table) {
-    (*numbers)[table].Sort();
-    auto gradients = std::make_shared<RowGradients>();
-    gradients->keys = (*numbers)[table].keys();
-    const int64_t elements = gradients->rows() * dims[table];
-    gradients->values = AllocateBuffer(elements);
-    std::fill_n(gradients->values.get(), elements, 0.f);
-    zeros.push_back(std::move(gradients));
-  }
-  return zeros;
+  return keys;
 }
 
-bool RowLookups::AddNextBag(const FeatureRows::Feature& feature,
-                            const KeyNumbers& numbers, Position* at,
-                            RowGradients* sum) const {
+bool RowLookups::AddNextBag(int number, const Keys& keys, Position* at,
+                            RowGradientSum* sum) const {
   while (at->lookup < at->lookups.size() &&
-         at->bag == at->lookups[at->lookup]->ends.size()) {
+         at->bag == lookups_[at->lookups[at->lookup]].ends.size()) {
     ++at->lookup;
     at->bag = 0;
   }
   if (at->lookup == at->lookups.size()) return false;
-  const Lookup& lookup = *at->lookups[at->lookup];
+  const FeatureRows::Feature& of = feature(number);
+  const size_t place = at->lookups[at->lookup];
+  const Lookup& lookup = lookups_[place];
   const int64_t begin = at->bag == 0 ? 0 : lookup.ends[at->bag - 1];
   const int64_t end = lookup.ends[at->bag];
-  const float* const from = lookup.gradients.data() + at->bag * feature.dim;
-  const float scale = PoolingScale(feature.pooling, end - begin);
+  const float* const from = lookup.gradients.data() + at->bag * of.dim;
+  const float scale = PoolingScale(of.pooling, end - begin);
   for (int64_t key = begin; key < end; ++key) {
-    const int64_t row = numbers.Find(lookup.keys[key]);
-    AddScaled(from, scale, feature.dim, sum->values.get() + row * feature.dim);
+    sum->Add(keys.row_of_key[place][key], scale, from);
   }
   ++at->bag;
   return true;
 }
 
 TableGradients RowLookups::Gradients() const {
-  const auto& features = options_.features->features();
-  std::vector<KeyNumbers> numbers;
-  const Sums sums = Zeros(&numbers);
-  std::vector<Position> positions(features.size());
-  for (const Lookup& lookup : lookups_) {
-    if (lookup.gradients.empty()) continue;
-    positions[lookup.feature].lookups.push_back(&lookup);
+  const auto features = static_cast<int>(options_.features->features().size());
+  Keys keys = KeysWithGradients();
+  std::vector<RowGradientSum> sums;
+  for (size_t table = 0; table < keys.of_table.size(); ++table) {
+    sums.emplace_back(std::move(keys.of_table[table]),
+                      options_.features->dims()[table]);
+  }
+  std::vector<Position> positions(features);
+  for (size_t i = 0; i < lookups_.size(); ++i) {
+    if (lookups_[i].gradients.empty()) continue;
+    positions[lookups_[i].feature].lookups.push_back(i);
   }
   for (bool added = true; added;) {
     added = false;
-    for (size_t f = 0; f < features.size(); ++f) {
-      const int table = features[f].table;
-      added |= AddNextBag(features[f], numbers[table], &positions[f],
-                          sums[table].get());
+    for (int f = 0; f < features; ++f) {
+      added |= AddNextBag(f, keys, &positions[f], &sums[feature(f).table]);
     }
   }
-  return {sums.begin(), sums.end()};
+  TableGradients gradients;
+  for (RowGradientSum& sum : sums) gradients.push_back(sum.Take());
+  return gradients;
 }
 
 }  // namespace tributary

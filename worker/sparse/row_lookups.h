@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_SPARSE_ROW_LOOKUPS_H_
 #define TRIBUTARY_WORKER_SPARSE_ROW_LOOKUPS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,8 +15,8 @@
 #include "worker/exchange/row_exchange.h"
 #include "worker/sparse/announced_rows.h"
 #include "worker/sparse/feature_rows.h"
-#include "worker/sparse/key_numbers.h"
 #include "worker/sparse/keyed_rows.h"
+#include "worker/sparse/row_gradient_sum.h"
 
 namespace tributary {
 
@@ -76,31 +77,36 @@ class RowLookups {
  private:
   struct Lookup {
     int feature = 0;
-    std::vector<uint64_t> keys;
+    std::shared_ptr<const KeyedRows> rows;
+    std::vector<int32_t> row_of_key;  // Places among the keys of `rows`.
     std::vector<int64_t> ends;
     std::vector<float> gradients;  // Empty: none was added.
   };
   // The look-ups of a feature that have gradients, and their next bag.
   struct Position {
-    std::vector<const Lookup*> lookups;
+    std::vector<size_t> lookups;
     size_t lookup = 0;
     size_t bag = 0;
   };
-  using Sums = std::vector<std::shared_ptr<RowGradients>>;
+  // The keys of the look-ups that have gradients.
+  struct Keys {
+    std::vector<std::vector<uint64_t>> of_table;  // Ascending.
+    // For each look-up, the places of its keys among those of its table.
+    std::vector<std::vector<int32_t>> row_of_key;
+  };
 
-  const FeatureRows::Feature& feature(const Bags& bags) const {
-    return options_.features->features()[bags.feature];
+  const FeatureRows::Feature& feature(int number) const {
+    return options_.features->features()[number];
   }
-  // Returns the rows of the keys, which were announced or are requested.
-  std::shared_ptr<const KeyedRows> Rows(const Bags& bags) const;
-  // Returns zeros for all keys of look-ups that have gradients, whose numbers
-  // it sets.
-  Sums Zeros(std::vector<KeyNumbers>* numbers) const;
+  // Returns the rows of the keys, which were announced or are requested, and
+  // sets the place of each key among theirs.
+  std::shared_ptr<const KeyedRows> Rows(const Bags& bags,
+                                        std::vector<int32_t>* row_of_key) const;
+  Keys KeysWithGradients() const;
   // Adds the gradients of the feature's next bag. Returns false if there is
   // none.
-  bool AddNextBag(const FeatureRows::Feature& feature,
-                  const KeyNumbers& numbers, Position* at,
-                  RowGradients* sum) const;
+  bool AddNextBag(int feature, const Keys& keys, Position* at,
+                  RowGradientSum* sum) const;
 
   const Options options_;
   std::vector<Lookup> lookups_;

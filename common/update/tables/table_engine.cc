@@ -13,6 +13,7 @@
 #include "common/codec/row_codec.h"
 #include "common/numerics/sum_of_squares.h"
 #include "common/sparse/key_hash.h"
+#include "common/sparse/row_gradients.h"
 #include "common/text/counted.h"
 #include "common/update/consistency/asynchronous_policy.h"
 #include "common/update/consistency/ordered_policy.h"
@@ -23,22 +24,21 @@ namespace {
 
 // Adds up the rows of a step in the order of the reduction tree.
 TableGradients Total(const TreeSum& sum, Encoding encoding,
-                     const ServerTables& tables) {
-  std::vector<TableGradients> stack;
+                     const RowDims& dims) {
+  std::vector<TableSums> stack;
   for (const auto& source : sum.steps()) {
     if (source != nullptr) {
-      stack.push_back(static_cast<const RowSource&>(*source).tables());
+      stack.push_back(
+          ToSums(static_cast<const RowSource&>(*source).tables(), dims));
       continue;
     }
-    const TableGradients right = std::move(stack.back());
+    const TableSums right = std::move(stack.back());
     stack.pop_back();
-    TableGradients& left = stack.back();
-    for (size_t table = 0; table < tables.size(); ++table) {
-      left[table] =
-          AddRows(left[table], right[table], tables[table]->dim(), encoding);
-    }
+    stack.back() = AddSums(stack.back(), right, encoding);
   }
-  return std::move(stack.back());
+  TableGradients total;
+  for (const auto& table : stack.back()) total.push_back(table->Gradients());
+  return total;
 }
 
 // Returns where a row of `table`, whose rows have `dim` values, got a value
@@ -94,11 +94,13 @@ StepSums SumsOf(const ChunkUpdate& step, const TableGradients& total,
   for (size_t number = 0; number < tables.size(); ++number) {
     const SparseTable& table = *tables[number];
     const RowGradients& rows = *total[number];
+    std::vector<double> squares_of_rows(rows.rows());
+    SumsOfSquares(rows.values.get(), rows.rows(), table.dim(),
+                  squares_of_rows.data());
     std::vector<double> squares(table.spec().buckets());
     for (int64_t row = 0; row < rows.rows(); ++row) {
       const uint64_t key = rows.keys[row];
-      const double square =
-          SumOfSquares(rows.values.get() + row * table.dim(), table.dim());
+      const double square = squares_of_rows[row];
       squares[BucketOfHash(KeyHash(key), table.spec().buckets())] += square;
       if (!std::isfinite(square) && !sums.has_nonfinite_row()) {
         *sums.mutable_nonfinite_row() =
@@ -243,7 +245,7 @@ void TableEngine::Advance() {
 }
 
 void TableEngine::Sum() {
-  total_ = Total(step_.sum, encoding_, tables_);
+  total_ = Total(step_.sum, encoding_, dims());
   const StepSums sums = SumsOf(step_, total_, tables_);
   {
     absl::MutexLock lock(&mu_);

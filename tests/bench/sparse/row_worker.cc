@@ -10,26 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tests/bench/sparse/drawn_keys.h"
 #include "tributary/worker.h"
 
 namespace tributary {
 namespace {
-
-// Returns `count` keys of a micro-batch below `keys`, mostly without
-// duplicates.
-std::vector<uint64_t> KeysOf(int64_t step, int micro_batch, size_t count,
-                             uint64_t keys) {
-  std::vector<uint64_t> drawn(count);
-  uint64_t state = (static_cast<uint64_t>(step) << 20) + micro_batch;
-  for (uint64_t& key : drawn) {
-    // SplitMix64.
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    key = (z ^ z >> 31) % keys;
-  }
-  return drawn;
-}
 
 absl::Status Work(uint64_t keys, size_t dim, size_t bags) {
   absl::StatusOr<Worker> worker = Worker::Connect();
@@ -44,11 +29,11 @@ absl::Status Work(uint64_t keys, size_t dim, size_t bags) {
   while (Step* const step = worker->NextStep()) {
     for (MicroBatch& micro_batch : step->micro_batches()) {
       const std::vector<uint64_t> of_batch =
-          KeysOf(micro_batch.step(), micro_batch.number(), bags, keys);
+          DrawnKeys(micro_batch.step(), micro_batch.number(), bags, keys);
       // The rows of the next step are requested ahead.
       worker->Announce(micro_batch.step() + 1, micro_batch.number(),
-                       {{0, KeysOf(micro_batch.step() + 1, micro_batch.number(),
-                                   bags, keys)}});
+                       {{0, DrawnKeys(micro_batch.step() + 1,
+                                      micro_batch.number(), bags, keys)}});
       const int look_up =
           micro_batch.LookUp(0, {of_batch, ends}, absl::MakeSpan(vectors));
       micro_batch.AddGradient(look_up, gradients);

@@ -9,8 +9,8 @@ pairwise covering array has, for a fixed_lag of 0 and 1, with most rows on a
 disk, and with in-memory replicas (of two servers or more). The rows of the
 tables and the dense weights at the end must be those of one worker and one
 server.
-Then, with --kills, N runs more in which processes of all roles are killed
-(SIGKILL) at seeded moments; and runs that stop half-way and are resumed with
+Then, with --kills, N runs more, about half of them with in-memory replicas, in
+which processes of all roles are killed (SIGKILL) at seeded moments; and runs that stop half-way and are resumed with
 another number of servers. Prints a table; fails if anything differs.
 """
 
@@ -204,6 +204,8 @@ def main():
             row = {name: choose.choice(values)
                    for name, values in PARAMETERS.items()}
             row["workers"] = choose.choice([2, 3])
+            if row["journal"]:
+                row["servers"] = choose.choice([2, 3])
             kills = [(choose.uniform(0.2, 1.5), choose.randrange(100))
                      for _ in range(choose.choice([1, 2]))]
             wrong += compare(train(program, row, folder / f"kill{number}",

@@ -119,6 +119,18 @@ TEST(VectorOpsTest, SumOfSquaresHasTheSameBitsOnEveryInstructionSet) {
   }
 }
 
+TEST(VectorOpsTest, SumsOfSquaresAreThoseOfTheRows) {
+  constexpr int kRows = 5;
+  for (const int size : kSizes) {
+    const std::vector<float> x = Random(kRows * size, 6);
+    std::vector<double> sums(kRows);
+    SumsOfSquares(x.data(), kRows, size, sums.data());
+    for (int row = 0; row < kRows; ++row) {
+      EXPECT_EQ(sums[row], SumOfSquares(x.data() + row * size, size)) << size;
+    }
+  }
+}
+
 TEST(VectorOpsTest, SquaresOfLargeNumbersDoNotOverflow) {
   const std::vector<float> x(4, std::numeric_limits<float>::max());
   EXPECT_NEAR(std::sqrt(SumOfSquares(x.data(), 4)) / x[0], 2, 1e-15);

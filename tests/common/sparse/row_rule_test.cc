@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/base/buffer_pool.h"
 
 namespace tributary {
 namespace {
@@ -34,15 +35,18 @@ TEST(RowRuleTest, RowWiseAdagradFollowsItsFormula) {
     ASSERT_EQ(rule.StateElements(dim), 1);
     std::vector<float> values = RandomValues(dim, 1);
     std::vector<double> wanted(values.begin(), values.end());
-    std::vector<float> before(dim);
+    // Whole lines of the cache are stored in another way.
+    const Buffer memory = AllocateBuffer(dim + 1);
     float state = 0;
     double sum = 0;
     for (int step = 0; step < 20; ++step) {
       const std::vector<float> gradient = RandomValues(dim, 2 + step);
       const std::vector<float> old = values;
+      float* const before = memory.get() + step % 2;
       rule.At(step, /*gradient_scale=*/0.25f, /*rate_factor=*/0.5)
-          .Update(gradient.data(), dim, values.data(), &state, before.data());
-      EXPECT_EQ(before, old);
+          .Update(gradient.data(), dim, values.data(), &state, before);
+      RowStep::Finish();
+      EXPECT_EQ(std::vector<float>(before, before + dim), old);
       double squares = 0;
       std::vector<double> d(dim);
       for (int i = 0; i < dim; ++i) {

@@ -57,7 +57,7 @@ std::vector<Part> Pack(const TableGradients& rows, const RowDims& dims,
   header.set_step(4);
   header.set_node(2);
   std::vector<Part> parts;
-  PackContribution(header, rows, dims, encoding,
+  PackContribution(header, AllRows(ToSums(rows, dims)), dims, encoding,
                    [&](const RowContribution& message, OutgoingPayload part) {
                      parts.push_back({message, std::move(part)});
                    });
@@ -101,6 +101,55 @@ TEST(PackRowsTest, ContributionsArriveAsTheyWere) {
         RoundRows(encoding, wanted.data(), size[table], dims[table]);
         EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(),
                                arrived[table]->values.get()));
+      }
+    }
+  }
+}
+
+// The rows of a sum that belong to one of several servers.
+TEST(PackRowsTest, PartsOfSumsArriveAsTheyWere) {
+  const RowDims dims = {16, 3};
+  // Two leaves have ten keys of the first table in common.
+  const auto leaf = [&](uint64_t first) {
+    return ToSums({Gradients(30000, 16, first), Gradients(30, 3, first)}, dims);
+  };
+  for (const Encoding encoding : {FLOAT32, BFLOAT16}) {
+    const TableSums sums = AddSums(leaf(0), leaf(3 * 29990), encoding);
+    std::vector<OutgoingRows> outgoing;
+    for (const auto& sum : sums) {
+      std::vector<int32_t> places;
+      for (int32_t row = 1; row < sum->rows(); row += 2) places.push_back(row);
+      outgoing.push_back({sum, places});
+    }
+    ContributionParts parts(dims, encoding);
+    // The second contribution finds room that the first has needed.
+    for (int contribution = 0; contribution < 2; ++contribution) {
+      TableGradients arrived;
+      int messages = 0;
+      PackContribution(
+          RowContribution(), outgoing, dims, encoding,
+          [&](const RowContribution& part, const OutgoingPayload& payload) {
+            ++messages;
+            const auto added = parts.Add(part, Received(payload));
+            ASSERT_TRUE(added.ok()) << added.status();
+            if (part.last()) arrived = *added;
+          });
+      EXPECT_GT(messages, 1);
+      ASSERT_EQ(arrived.size(), 2u);
+      for (int table = 0; table < 2; ++table) {
+        const auto all = sums[table]->Gradients();
+        const std::vector<int32_t>& places = *outgoing[table].places;
+        ASSERT_EQ(arrived[table]->keys.size(), places.size());
+        const int dim = dims[table];
+        for (size_t row = 0; row < places.size(); ++row) {
+          ASSERT_EQ(arrived[table]->keys[row], all->keys[places[row]]);
+          std::vector<float> wanted(
+              all->values.get() + places[row] * dim,
+              all->values.get() + (places[row] + 1) * dim);
+          RoundRows(encoding, wanted.data(), 1, dim);
+          ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(),
+                                 arrived[table]->values.get() + row * dim));
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "deploy/flags/job_source.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/job/job.h"
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(BuiltInJobTest, TakesTheTextsThatExist) {
   const absl::StatusOr<JobSpec> job =
@@ -80,6 +82,33 @@ TEST(ReadJobTest, StepsThatAreSetShortenTheScheduleToo) {
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(PrintJob(*job), PrintJob(*expected));
   }
+}
+
+TEST(ReadJobTest, SaysThatTheDecayIsShorterUnlessItIsSet) {
+  JobSource source;
+  source.text =
+      "model { external { name: 'own' } } "
+      "data { external { train_samples: 100 } } batch { global: 8 } "
+      "optimizer { sgd { learning_rate: 0.1 } } "
+      "steps: 500 schedule { decay: COSINE decay_steps: 400 }";
+  std::vector<std::string> remarks;
+  const auto decay_steps = [&] {
+    remarks.clear();
+    const absl::StatusOr<JobSpec> job = ReadJob(source, &remarks);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.ok() ? job->schedule().decay_steps() : -1;
+  };
+  EXPECT_EQ(decay_steps(), 400);
+  source.steps = 400;
+  EXPECT_EQ(decay_steps(), 400);
+  EXPECT_THAT(remarks, IsEmpty());
+  source.steps = 399;
+  EXPECT_EQ(decay_steps(), 0);
+  EXPECT_THAT(remarks,
+              ElementsAre(HasSubstr("--set schedule.decay_steps=400")));
+  source.sets = {"schedule.decay_steps=400"};
+  EXPECT_EQ(decay_steps(), 400);
+  EXPECT_THAT(remarks, IsEmpty());
 }
 
 TEST(ReadJobTest, RefusesSetStepsThatAreNone) {

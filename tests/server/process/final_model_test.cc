@@ -71,9 +71,15 @@ class FinalModelTest : public testing::Test {
 
 TEST_F(FinalModelTest, WhatAnotherJobHasFinishedIsNotThisOnesModel) {
   WriteFinished();
-  EXPECT_THAT(Read(),
+  EXPECT_THAT(Read(), StatusIs(absl::StatusCode::kNotFound,
+                               testing::HasSubstr("checkpoint.every_steps")));
+}
+
+TEST_F(FinalModelTest, WithoutCheckpointsThereAreNoRows) {
+  options_.job.mutable_sparse()->add_table();
+  EXPECT_THAT(WriteFinalRows(sources_, options_).status(),
               StatusIs(absl::StatusCode::kNotFound,
-                       testing::HasSubstr("manifest.json: is missing")));
+                       testing::HasSubstr("checkpoint.every_steps")));
 }
 
 TEST_F(FinalModelTest, WhatTheAttemptBeganWithIsTheModel) {

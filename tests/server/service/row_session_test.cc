@@ -97,7 +97,9 @@ class RowSessionTest : public testing::Test {
     header.set_weight(node == 1 ? 4 : 2);
     absl::Status status;
     PackContribution(
-        header, {rows, std::make_shared<RowGradients>()}, {2, 2}, FLOAT32,
+        header,
+        AllRows(ToSums({rows, std::make_shared<RowGradients>()}, {2, 2})),
+        {2, 2}, FLOAT32,
         [&](const RowContribution& part, OutgoingPayload payload) {
           WorkerMessage message;
           *message.mutable_row_contribution() = part;

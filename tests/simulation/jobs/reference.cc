@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "absl/types/span.h"
 #include "common/job/exchange_traits.h"
@@ -179,6 +182,95 @@ double NormOf(const std::vector<float>& sum, const ReferenceRows& rows,
   return std::sqrt(squares) / static_cast<double>(sample_count);
 }
 
+// Returns what multiplies the learning rate of the parameter that begins at
+// each offset: 1, or with LAMB the norm of its weights, divided by that of the
+// step's direction.
+std::map<int64_t, float> TrustRatiosOf(const Optimizer& optimizer,
+                                       const ArenaLayout& layout, int64_t step,
+                                       float scale,
+                                       const std::vector<float>& sum,
+                                       const ModelState& state) {
+  std::map<int64_t, float> ratios;
+  const std::optional<OptimizerRule> rule = optimizer.DirectionAt(step);
+  for (const Parameter& parameter : layout.parameters()) {
+    const int64_t begin = parameter.offset, end = begin + parameter.size;
+    ratios[begin] = 1;
+    if (!rule.has_value() || parameter.group != DECAY) continue;
+    std::vector<float> directions(sum.size());
+    std::vector<std::vector<float>> copies = state.slots;
+    std::vector<float*> slots;
+    for (std::vector<float>& slot : copies) slots.push_back(slot.data());
+    const ChunkSegment segment = {begin, end};
+    UpdateArguments update;
+    update.gradient_sum = sum.data();
+    update.weights = state.weights.data();
+    update.new_weights = directions.data();
+    update.slots = absl::MakeSpan(slots);
+    update.segments = absl::MakeConstSpan(&segment, 1);
+    OptimizerStep{*rule, *rule, scale}.Update(update);
+    double of_weights = 0, of_directions = 0;
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      const int64_t from = std::max(begin, layout.ChunkBegin(chunk));
+      const int64_t to =
+          std::min(end, layout.ChunkBegin(chunk) + layout.ChunkSize(chunk));
+      if (from >= to) continue;
+      of_weights += ChunkSquares(state.weights.data() + from, to - from);
+      of_directions += ChunkSquares(directions.data() + from, to - from);
+    }
+    if (of_weights > 0 && of_directions > 0) {
+      ratios[begin] =
+          static_cast<float>(std::sqrt(of_weights) / std::sqrt(of_directions));
+    }
+  }
+  return ratios;
+}
+
+// The factor of the learning rate with the schedule PLATEAU: PyTorch's
+// ReduceLROnPlateau.
+class ReferencePlateau {
+ public:
+  explicit ReferencePlateau(const ScheduleSpec& schedule)
+      : schedule_(schedule) {}
+
+  bool active() const { return schedule_.decay() == ScheduleSpec::PLATEAU; }
+  double factor() const { return factor_; }
+  void Add(double loss) {
+    if (loss < best_ * (1 - schedule_.threshold())) {
+      best_ = loss;
+      bad_ = 0;
+    } else {
+      ++bad_;
+    }
+    if (cooldown_ > 0) {
+      --cooldown_;
+      bad_ = 0;
+    }
+    if (bad_ <= schedule_.patience()) return;
+    factor_ *= schedule_.decay_factor();
+    cooldown_ = schedule_.cooldown();
+    bad_ = 0;
+  }
+
+ private:
+  const ScheduleSpec schedule_;
+  double factor_ = 1;
+  double best_ = std::numeric_limits<double>::infinity();
+  int64_t bad_ = 0, cooldown_ = 0;
+};
+
+// Returns the mean loss of all pieces, of which there is one at least.
+double EvaluationLoss(const Scenario& scenario, const Computation& computation,
+                      const std::vector<float>& weights) {
+  double loss = 0;
+  int64_t sample_count = 0;
+  for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
+    const LossSums sums = computation.Evaluate(piece, weights.data());
+    loss += sums.loss;
+    sample_count += sums.sample_count;
+  }
+  return loss / static_cast<double>(sample_count);
+}
+
 // Takes the local steps of a round, as a worker does. Writes the outer
 // gradient.
 void LocalGradient(const Scenario& scenario, const Rounds& rounds,
@@ -240,7 +332,12 @@ ReferenceRun TrainReference(const Scenario& scenario,
     local_sgd =
         *LocalSgd::Create(scenario.job, scenario.facts.steps(), &layout);
   }
+  ReferencePlateau plateau(job.schedule());
   for (int64_t step = 0; step < rounds.count(); ++step) {
+    if (plateau.active() && step > 0 &&
+        step % job.evaluation().every_steps() == 0) {
+      plateau.Add(EvaluationLoss(scenario, *computation, run.state.weights));
+    }
     std::vector<std::vector<float>> gradients;
     for (int64_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
       gradients.emplace_back(elements);
@@ -263,7 +360,10 @@ ReferenceRun TrainReference(const Scenario& scenario,
       continue;
     }
     const float scale = GradientScale(sample_count, job.clip_norm(), norm);
-    const double rate = LearningRateAt(job, rounds.count(), step);
+    const double rate =
+        LearningRateAt(job, rounds.count(), step) * plateau.factor();
+    const std::map<int64_t, float> ratios =
+        TrustRatiosOf(**optimizer, layout, step, scale, sum, run.state);
     std::vector<float> next(elements);
     for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
       const int64_t begin = layout.ChunkBegin(chunk);
@@ -271,7 +371,12 @@ ReferenceRun TrainReference(const Scenario& scenario,
       for (std::vector<float>& slot : run.state.slots) {
         slots.push_back(slot.data() + begin);
       }
-      const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
+      std::vector<ChunkSegment> segments =
+          layout.ChunkSegments(chunk, /*by_parameter=*/true);
+      for (ChunkSegment& segment : segments) {
+        segment.learning_rate_factor *=
+            ratios.at(layout.ParameterAt(begin + segment.begin).offset);
+      }
       UpdateStep numbers;
       UpdateArguments update;
       update.gradient_sum = sum.data() + begin;
@@ -288,16 +393,9 @@ ReferenceRun TrainReference(const Scenario& scenario,
     rows.Apply(scale, rate / PeakLearningRate(job.optimizer()));
   }
   run.state.tables = rows.Rows();
-  double loss = 0;
-  int64_t sample_count = 0;
-  for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
-    const LossSums sums =
-        computation->Evaluate(piece, run.state.weights.data());
-    loss += sums.loss;
-    sample_count += sums.sample_count;
-  }
-  if (sample_count > 0) {
-    run.evaluation_loss = loss / static_cast<double>(sample_count);
+  if (scenario.facts.evaluation_pieces() > 0) {
+    run.evaluation_loss =
+        EvaluationLoss(scenario, *computation, run.state.weights);
   }
   return run;
 }

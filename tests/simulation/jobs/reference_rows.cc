@@ -1,6 +1,8 @@
 #include "tests/simulation/jobs/reference_rows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/sparse/key_hash.h"
@@ -64,7 +66,8 @@ void ReferenceRows::SetVectors(const Tables& tables, Batch* batch) const {
           ScaleOf(sparse_.feature(static_cast<int>(f)), keys.size());
       std::vector<float> vector(table.spec().dim());
       for (const uint64_t key : keys) {
-        const std::vector<float> row = table.Read(key);
+        std::vector<float> row = table.Read(key);
+        Round(&row);
         for (size_t i = 0; i < row.size(); ++i) vector[i] += scale * row[i];
       }
       batch->vectors.insert(batch->vectors.end(), vector.begin(), vector.end());
@@ -90,7 +93,31 @@ void ReferenceRows::AddMicroBatch(const Batch& batch,
       from += static_cast<int64_t>(dim);
     }
   }
+  for (auto& table : leaf) {
+    for (auto& [key, row] : table) Round(&row);
+  }
   leaves_.push_back(std::move(leaf));
+}
+
+void ReferenceRows::Round(std::vector<float>* row) const {
+  if (sparse_.wire_dtype() != SparseSpec::INT8) return;
+  float largest = 0;
+  for (const float value : *row) {
+    if (!(std::abs(value) <= std::ldexp(127.f, 121))) {
+      row->assign(row->size(), std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    largest = std::max(largest, std::abs(value));
+  }
+  int exponent = -126;
+  while (largest > std::ldexp(127.f, exponent)) ++exponent;
+  for (float& value : *row) {
+    // In double precision, which is exact. Adding 0 turns -0 into 0.
+    value =
+        static_cast<float>(std::ldexp(
+            std::nearbyint(std::ldexp(double{value}, -exponent)), exponent)) +
+        0.f;
+  }
 }
 
 ReferenceRows::Gradients ReferenceRows::SumUnder(size_t node) const {
@@ -102,6 +129,7 @@ ReferenceRows::Gradients ReferenceRows::SumUnder(size_t node) const {
       const auto [found, added] = sum[table].emplace(key, row);
       if (added) continue;
       for (size_t i = 0; i < row.size(); ++i) found->second[i] += row[i];
+      Round(&found->second);
     }
   }
   return sum;

@@ -44,6 +44,8 @@ class ReferenceRows {
   using Gradients = std::vector<ReferenceTable::Gradients>;  // By table.
 
   void SetVectors(const Tables& tables, Batch* batch) const;
+  // Rounds a row that is sent, as the job says.
+  void Round(std::vector<float>* row) const;
   Gradients SumUnder(size_t node) const;
 
   const SparseSpec sparse_;

@@ -1,9 +1,12 @@
 #include "tests/simulation/jobs/scenario.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
+#include "common/optimizer/optimizer.h"
 #include "tests/simulation/jobs/pipeline_scenario.h"
 #include "tests/simulation/jobs/random.h"
 #include "tests/simulation/jobs/tables_scenario.h"
@@ -19,6 +22,8 @@ const ConsistencySpec& ScenarioConsistency(const JobSpec& job) {
 constexpr uint64_t kPipelineGenerator = 206;
 // With this number, none has tables.
 constexpr uint64_t kTablesGenerator = 413;
+// With this number, none has LAMB or PLATEAU.
+constexpr uint64_t kGlobalRuleGenerator = 577;
 
 // Seven of ten jobs are synchronous.
 void SetConsistency(Random* random, ConsistencySpec* mode) {
@@ -129,6 +134,32 @@ void MaybeOtherRule(Random* random, JobSpec* job) {
   }
 }
 
+// One of eight jobs has the optimizer LAMB, and as many have the schedule
+// PLATEAU, in modes that have them. Uses a separate generator, so that the
+// other choices do not depend on these.
+void MaybeGlobalRule(Random* random, JobSpec* job) {
+  const ExchangeTraits traits = ResolveExchange(*job);
+  if (random->Chance(0.125) && !traits.whole_batches && !traits.local_sgd) {
+    LambSpec* const lamb = job->mutable_optimizer()->mutable_lamb();
+    lamb->set_learning_rate(0.01);
+    lamb->set_weight_decay(random->Chance(0.5) ? 0.01 : 0);
+    job->clear_clip_norm();
+  }
+  if (random->Chance(0.125) && !traits.local_sgd &&
+      traits.one_version_per_round) {
+    job->clear_schedule();
+    ScheduleSpec* const schedule = job->mutable_schedule();
+    schedule->set_decay(ScheduleSpec::PLATEAU);
+    schedule->set_decay_factor(0.5);
+    schedule->set_patience(random->Uniform(0, 1));
+    schedule->set_cooldown(random->Uniform(0, 1));
+    // So that few results count as better.
+    schedule->set_threshold(0.02);
+    if (random->Chance(0.3)) schedule->set_warmup_steps(5);
+    job->mutable_evaluation()->set_every_steps(random->Uniform(2, 6));
+  }
+}
+
 void MustBeValid(const JobSpec& job) {
   const absl::Status valid = ValidateJob(job);
   if (valid.ok()) return;
@@ -215,9 +246,11 @@ std::string Scenario::Describe() const {
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
       pipeline() ? absl::StrCat(", ", job.parallel().ShortDebugString()) : "",
-      tables() ? absl::StrCat(", ", job.sparse().ShortDebugString()) : "",
-      ", steps ", job.steps(), ", micro-batches ", job.batch().micro_batches(),
-      ", checkpoint every ", job.checkpoint().every_steps(), " steps or ",
+      tables() ? absl::StrCat(", ", job.sparse().ShortDebugString()) : "", ", ",
+      OptimizerName(job.optimizer()), ", ",
+      ScheduleSpec::Decay_Name(job.schedule().decay()), ", steps ", job.steps(),
+      ", micro-batches ", job.batch().micro_batches(), ", checkpoint every ",
+      job.checkpoint().every_steps(), " steps or ",
       absl::FormatDuration(CheckpointInterval(job)), ", pieces ",
       facts.evaluation_pieces(), job.recovery().journal() ? ", replicas" : "");
 }
@@ -241,8 +274,14 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   if (has_tables) MakeTablesJob(&tables, &job);
   Random asynchronous(Mix(seed, 59));
   if (has_tables && asynchronous.Chance(0.15)) MakeAsynchronous(&job);
+  Random row_format(Mix(seed, 61));
+  if (has_tables && row_format.Chance(0.3)) {
+    job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
+  }
   Random rule(Mix(seed, 58));
   MaybeOtherRule(&rule, &job);
+  Random global_rule(Mix(seed, kGlobalRuleGenerator));
+  MaybeGlobalRule(&global_rule, &job);
   scenario.job = ResolveJob(job);
   MustBeValid(scenario.job);
   scenario.table = MakeTable(&random);
@@ -253,6 +292,10 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   facts.set_steps_per_epoch(16);
   facts.set_steps(scenario.job.steps());
   facts.set_evaluation_pieces(random.Chance(0.6) ? random.Uniform(1, 5) : 0);
+  if (job.schedule().decay() == ScheduleSpec::PLATEAU) {
+    facts.set_evaluation_pieces(
+        std::max<int64_t>(1, facts.evaluation_pieces()));
+  }
   facts.set_fingerprint(seed);
   facts.set_unit("rows");
   // A piece of the evaluation is one sample.

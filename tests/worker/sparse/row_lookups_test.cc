@@ -83,7 +83,7 @@ class FakeExchange final : public RowExchange {
     }
     return std::make_unique<Rows>(std::move(values), &failure);
   }
-  void Push(int64_t, int, int64_t, const TableGradients&) override {}
+  void Push(int64_t, int, int64_t, const TableSums&) override {}
 
   std::vector<int64_t> versions;  // Of all requests.
   absl::Status failure;

@@ -1,6 +1,7 @@
 #include "worker/exchange/parameter_server/server_rows.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,34 +33,46 @@ class ServerRows::Requested final {
     values_ = AllocateBuffer(elements);
   }
 
-  // The rows that one server sends: where they belong, and how many have
-  // arrived.
-  struct Part {
-    std::vector<int64_t> begin;  // In values_, by row.
-    std::vector<int32_t> elements;
-    int64_t arrived = 0;
-  };
-  Part* part(int shard) { return &parts_[shard]; }
+  // States that the server sends a row of `dim` values after those that were
+  // added before, which belongs to `begin` in the values.
+  void Expect(int shard, int dim, int64_t begin) {
+    Part& part = parts_[shard];
+    ++part.missing;
+    if (!part.runs.empty()) {
+      Run& last = part.runs.back();
+      if (last.dim == dim && last.begin + last.rows * dim == begin) {
+        ++last.rows;
+        return;
+      }
+    }
+    part.runs.push_back({begin, dim, 1});
+  }
 
   absl::Status Add(int shard, const Rows& rows, Encoding encoding,
                    const ReceivedPayload& payload) ABSL_LOCKS_EXCLUDED(mu_) {
     Part& part = parts_[shard];
-    const auto wanted = static_cast<int64_t>(part.begin.size());
     if (rows.gone()) {
       absl::MutexLock lock(&mu_);
       gone_ = true;
       return absl::OkStatus();
     }
     if (rows.first() != part.arrived || rows.rows() < 0 ||
-        rows.rows() > wanted - part.arrived || rows.encoding() != encoding) {
+        rows.rows() > part.missing || rows.encoding() != encoding) {
       return absl::InvalidArgumentError(absl::StrCat(
           "sent rows ", rows.first(), " to ", rows.first() + rows.rows(),
-          " of ", wanted, " in encoding ", Encoding_Name(rows.encoding()),
-          ", expected row ", part.arrived, " in ", Encoding_Name(encoding)));
+          " of ", part.arrived + part.missing, " in encoding ",
+          Encoding_Name(rows.encoding()), ", expected row ", part.arrived,
+          " in ", Encoding_Name(encoding)));
     }
+    if (part.complete) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sent a message after all ", part.arrived,
+                       " rows of request ", rows.request()));
+    }
+    const std::vector<Run> runs = part.Next(rows.rows());
     int64_t bytes = 0;
-    for (int32_t row = 0; row < rows.rows(); ++row) {
-      bytes += EncodedRowBytes(encoding, part.elements[part.arrived + row]);
+    for (const Run& run : runs) {
+      bytes += run.rows * EncodedRowBytes(encoding, run.dim);
     }
     if (payload.bytes() != bytes) {
       return absl::InvalidArgumentError(
@@ -67,24 +80,15 @@ class ServerRows::Requested final {
                        " rows, expected ", bytes));
     }
     ReceivedRows received(encoding, &payload);
-    for (int64_t row = part.arrived; row < part.arrived + rows.rows();) {
-      // Rows whose places follow each other.
-      const int32_t dim = part.elements[row];
-      const int64_t begin = part.begin[row];
-      int64_t count = 0;
-      for (; row < part.arrived + rows.rows() && part.elements[row] == dim &&
-             part.begin[row] == begin + count * dim;
-           ++row) {
-        ++count;
-      }
+    for (const Run& run : runs) {
       const absl::Status read =
-          received.Read(count, dim, values_.get() + begin);
+          received.Read(run.rows, run.dim, values_.get() + run.begin);
       if (!read.ok()) {
         return absl::Status(read.code(), absl::StrCat("sent ", read.message()));
       }
     }
-    part.arrived += rows.rows();
-    if (part.arrived < wanted) return absl::OkStatus();
+    part.Arrived(runs);
+    if (!part.complete) return absl::OkStatus();
     absl::MutexLock lock(&mu_);
     --missing_;
     return absl::OkStatus();
@@ -109,6 +113,42 @@ class ServerRows::Requested final {
   }
 
  private:
+  // Rows whose places in the values follow each other.
+  struct Run {
+    int64_t begin = 0;
+    int dim = 0;
+    int64_t rows = 0;
+  };
+  // The rows of one server.
+  struct Part {
+    // Returns the next `rows` rows, which are missing.
+    std::vector<Run> Next(int64_t rows) const {
+      std::vector<Run> next;
+      for (auto run = runs.begin(); rows > 0; ++run) {
+        next.push_back({run->begin, run->dim, std::min(rows, run->rows)});
+        rows -= next.back().rows;
+      }
+      return next;
+    }
+    // States that these rows have arrived.
+    void Arrived(const std::vector<Run>& next) {
+      for (const Run& run : next) {
+        Run& from = runs.front();
+        from.begin += run.rows * run.dim;
+        from.rows -= run.rows;
+        if (from.rows == 0) runs.pop_front();
+        missing -= run.rows;
+        arrived += run.rows;
+      }
+      complete = missing == 0;
+    }
+
+    std::deque<Run> runs;  // Of rows that have not arrived.
+    int64_t missing = 0;
+    int64_t arrived = 0;
+    bool complete = false;  // At least one message has arrived, and all rows.
+  };
+
   Buffer values_;
   std::vector<Part> parts_;  // By server; each is used by its stream.
   absl::Mutex mu_;
@@ -155,9 +195,8 @@ std::unique_ptr<RequestedRows> ServerRows::Request(int64_t version,
   for (size_t table = 0; table < keys.size(); ++table) {
     for (const uint64_t key : keys[table]) {
       const int shard = ShardOf(static_cast<int>(table), key);
-      parts[shard][table].push_back(key);
-      rows->part(shard)->begin.push_back(begin);
-      rows->part(shard)->elements.push_back(dims_[table]);
+      if (servers_ > 1) parts[shard][table].push_back(key);
+      rows->Expect(shard, dims_[table], begin);
       begin += dims_[table];
     }
   }
@@ -176,15 +215,34 @@ std::unique_ptr<RequestedRows> ServerRows::Request(int64_t version,
     RowsRequest* const request = message.mutable_rows_request();
     request->set_request(number);
     request->set_version(version);
-    OutgoingPayload payload = PackRequest(parts[shard], request);
+    OutgoingPayload payload =
+        PackRequest(servers_ > 1 ? parts[shard] : keys, request);
     // Before gradients, which take longer.
     send_(shard, message, std::move(payload), /*step=*/-1);
   }
   return std::make_unique<Handle>(std::move(rows), sink_);
 }
 
+std::vector<std::vector<OutgoingRows>> ServerRows::Parts(
+    const TableSums& sum) const {
+  if (servers_ == 1) return {AllRows(sum)};
+  std::vector<std::vector<OutgoingRows>> parts(servers_);
+  for (size_t table = 0; table < sum.size(); ++table) {
+    std::vector<std::vector<int32_t>> places(servers_);
+    const std::vector<uint64_t>& keys = sum[table]->keys();
+    for (size_t row = 0; row < keys.size(); ++row) {
+      places[ShardOf(static_cast<int>(table), keys[row])].push_back(
+          static_cast<int32_t>(row));
+    }
+    for (int shard = 0; shard < servers_; ++shard) {
+      parts[shard].push_back({sum[table], std::move(places[shard])});
+    }
+  }
+  return parts;
+}
+
 void ServerRows::Push(int64_t step, int node, int64_t sample_count,
-                      const TableGradients& sum) {
+                      const TableSums& sum) {
   RowContribution header;
   header.set_step(step);
   header.set_node(node);
@@ -192,37 +250,16 @@ void ServerRows::Push(int64_t step, int node, int64_t sample_count,
   if (const std::optional<double> rate = rates_->Of(step)) {
     header.set_learning_rate(*rate);
   }
-  const auto send = [&](int shard, const TableGradients& rows) {
+  const std::vector<std::vector<OutgoingRows>> parts = Parts(sum);
+  for (int shard = 0; shard < servers_; ++shard) {
     absl::MutexLock lock(&push_mu_);
-    PackContribution(header, rows, dims_, encoding_,
+    PackContribution(header, parts[shard], dims_, encoding_,
                      [&](const RowContribution& part, OutgoingPayload payload) {
                        WorkerMessage message;
                        *message.mutable_row_contribution() = part;
                        send_(shard, message, std::move(payload), step);
                      });
-  };
-  if (servers_ == 1) return send(0, sum);
-  std::vector<TableGradients> parts(servers_);
-  for (size_t table = 0; table < sum.size(); ++table) {
-    const RowGradients& all = *sum[table];
-    const int dim = dims_[table];
-    std::vector<std::vector<int64_t>> places(servers_);
-    for (int64_t row = 0; row < all.rows(); ++row) {
-      places[ShardOf(static_cast<int>(table), all.keys[row])].push_back(row);
-    }
-    for (int shard = 0; shard < servers_; ++shard) {
-      auto part = std::make_shared<RowGradients>();
-      part->values =
-          AllocateBuffer(static_cast<int64_t>(places[shard].size()) * dim);
-      float* to = part->values.get();
-      for (const int64_t row : places[shard]) {
-        part->keys.push_back(all.keys[row]);
-        to = std::copy_n(all.values.get() + row * dim, dim, to);
-      }
-      parts[shard].push_back(std::move(part));
-    }
   }
-  for (int shard = 0; shard < servers_; ++shard) send(shard, parts[shard]);
 }
 
 absl::Status ServerRows::OnRows(int shard, const Rows& rows,

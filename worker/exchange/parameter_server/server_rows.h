@@ -39,7 +39,7 @@ class ServerRows final : public RowExchange {
                                          const TableKeys& keys) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void Push(int64_t step, int node, int64_t sample_count,
-            const TableGradients& sum) override ABSL_LOCKS_EXCLUDED(push_mu_);
+            const TableSums& sum) override ABSL_LOCKS_EXCLUDED(push_mu_);
 
   // Takes a message of a server. Returns InvalidArgument if it is not an answer
   // that the server may send.
@@ -51,6 +51,8 @@ class ServerRows final : public RowExchange {
 
   // Returns the server that holds the key.
   int ShardOf(int table, uint64_t key) const;
+  // Returns the part of a sum that each server holds.
+  std::vector<std::vector<OutgoingRows>> Parts(const TableSums& sum) const;
 
   const SparseSpec sparse_;
   const RowDims dims_;

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "common/sparse/key_hash.h"
+#include "common/sparse/row_gradients.h"
 #include "common/update/tables/row_source.h"
 #include "tests/support/executors.h"
 
@@ -90,15 +91,13 @@ TableGradients PartOf(const JobSpec& job, const TableGradients& all, int shard,
 // The sum of a node of the reduction tree, as a worker computes it.
 TableGradients NodeGradients(const JobSpec& job, int64_t step, int node) {
   if (node >= kLeaves) return LeafGradients(job, step, node - kLeaves);
-  const TableGradients left = NodeGradients(job, step, 2 * node);
-  const TableGradients right = NodeGradients(job, step, 2 * node + 1);
-  TableGradients sum;
-  for (size_t table = 0; table < left.size(); ++table) {
-    sum.push_back(AddRows(left[table], right[table],
-                          job.sparse().table(static_cast<int>(table)).dim(),
-                          FLOAT32));
-  }
-  return sum;
+  const RowDims dims = RowDimsOf(job.sparse());
+  const TableSums sums =
+      AddSums(ToSums(NodeGradients(job, step, 2 * node), dims),
+              ToSums(NodeGradients(job, step, 2 * node + 1), dims), FLOAT32);
+  TableGradients gradients;
+  for (const auto& sum : sums) gradients.push_back(sum->Gradients());
+  return gradients;
 }
 
 class TableEngineTest : public testing::Test {

@@ -53,7 +53,7 @@ TEST(ServerRowsTest, ThePartsOfAContributionFollowEachOther) {
   for (int node = 2; node < 2 + kThreads; ++node) {
     threads.emplace_back([&, node] {
       for (int64_t step = 0; step < kPushes; ++step) {
-        rows.Push(step, node, /*sample_count=*/1, {gradients});
+        rows.Push(step, node, /*sample_count=*/1, ToSums({gradients}, {256}));
       }
     });
   }
@@ -90,6 +90,11 @@ TEST(ServerRowsTest, RefusesRowsThatNoServerSends) {
   EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 0, 1), kInvalid);
   EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 1, -128), kInvalid);
   EXPECT_EQ(code(EIGHT_BIT_ROWS, 514, 1, 1), absl::StatusCode::kOk);
+  // A message without rows after the last one.
+  Rows more;
+  more.set_first(2);
+  more.set_encoding(EIGHT_BIT_ROWS);
+  EXPECT_EQ(rows.OnRows(0, more, ReceivedPayload()).code(), kInvalid);
 }
 
 }  // namespace
