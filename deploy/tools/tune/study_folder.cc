@@ -25,6 +25,10 @@ std::string StudyFolder::Tuners() const {
   return absl::StrCat(path_, "/tuners");
 }
 
+std::string StudyFolder::Decoded() const {
+  return absl::StrCat(path_, "/decoded");
+}
+
 std::string StudyFolder::Trials() const {
   return absl::StrCat(path_, "/trials");
 }

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -355,6 +356,55 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
   }
   EXPECT_GT(*std::max_element(speeds.begin(), speeds.end()),
             3 * *std::min_element(speeds.begin(), speeds.end()));
+}
+
+TEST_F(TuneCommandTest, TrialsShareDecodedData) {
+  std::string rows;
+  for (int i = 0; i < 64; ++i) {
+    absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
+  }
+  WriteWholeFile(Folder("rows.csv"), rows);
+  WriteWholeFile(
+      Folder("job.textproto"),
+      absl::StrReplaceAll(
+          kJob, {{"random { samples: 64 shape: 4 classes: 3 }",
+                  absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
+  RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
+  const Json want = StatusOfStudy("none");
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  // The folder of the study is removed at the end, and one of the user's not.
+  RunExpecting(0, TuneArguments("study", {"--parallel", "3"}));
+  EXPECT_EQ(StatusOfStudy("study"), want);
+  EXPECT_FALSE(std::filesystem::exists(Folder("study") + "/decoded"));
+  const std::string cache = Folder("cache");
+  const auto files = [&cache] {
+    return std::vector<std::filesystem::path>(
+        std::filesystem::directory_iterator(cache),
+        std::filesystem::directory_iterator());
+  };
+  RunExpecting(0, TuneArguments("own", {"--data-cache", cache}));
+  EXPECT_EQ(StatusOfStudy("own"), want);
+  ASSERT_EQ(files().size(), 1u);
+  // Trials read this file: with other labels in it, the search ends otherwise.
+  std::string bytes = ReadWholeFile(files()[0].string());
+  const std::string row(bytes.substr(bytes.size() - 16));
+  for (size_t i = bytes.size() - 64 * 16; i < bytes.size(); i += 16) {
+    bytes.replace(i, 16, row);
+  }
+  WriteWholeFile(files()[0].string(), bytes);
+  RunExpecting(0, TuneArguments("other", {"--data-cache", cache}));
+  EXPECT_NE(StatusOfStudy("other"), want);
+
+  // One warning for all trials.
+  const CommandResult without = RunExpecting(
+      0, TuneArguments("without", {"--data-cache", Folder("rows.csv/decoded"),
+                                   "--quiet"}));
+  EXPECT_EQ(StatusOfStudy("without"), want);
+  EXPECT_THAT(without.standard_error, HasSubstr("decodes the data itself"));
+  EXPECT_EQ(std::count(without.standard_error.begin(),
+                       without.standard_error.end(), '\n'),
+            1);
 }
 
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
