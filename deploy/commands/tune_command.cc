@@ -23,6 +23,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/signal_queue.h"
+#include "deploy/launch/slurm/requeue.h"
 #include "deploy/launch/train/launch_record.h"
 #include "deploy/launch/train/local_data.h"
 #include "deploy/tools/tune/journal/journal_lock.h"
@@ -418,7 +419,8 @@ absl::Status OpenLocalData(const JobSpec& job, TrainingSources sources,
              : absl::OkStatus();
 }
 
-int Tune(TuneFlags flags, const TrainingSources& sources) {
+int Tune(TuneFlags flags, const Environment& environment,
+         const TrainingSources& sources) {
   const absl::StatusOr<std::string> folder = ChooseFolder(flags);
   if (!folder.ok()) return ReportError(folder.status());
   SignalQueue signals(/*with_children=*/true);
@@ -456,6 +458,12 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
     std::fprintf(stderr, "%s; continue with: tributary tune --resume %s%s\n",
                  std::string(end.status.message()).c_str(), folder->c_str(),
                  flags.shared ? " --shared" : "");
+    // A requeued job runs the same command, which joins a shared study.
+    const std::string remark =
+        flags.shared ? RequeueStoppedJob(end.signal, environment,
+                                         StudyFolder(*folder).Slurm())
+                     : "";
+    if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
     return end.exit_code;
   }
   if (flags.data_cache.empty()) {
@@ -484,7 +492,7 @@ int RunTuneCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  return Tune(flags, sources);
+  return Tune(flags, environment, sources);
 }
 
 }  // namespace tributary

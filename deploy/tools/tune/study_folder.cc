@@ -29,6 +29,8 @@ std::string StudyFolder::Decoded() const {
   return absl::StrCat(path_, "/decoded");
 }
 
+std::string StudyFolder::Slurm() const { return absl::StrCat(path_, "/slurm"); }
+
 std::string StudyFolder::Trials() const {
   return absl::StrCat(path_, "/trials");
 }

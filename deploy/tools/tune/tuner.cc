@@ -106,7 +106,7 @@ TuneEnd Tuner::Run() {
   }
   slots_.clear();
   if (status.ok() && signal_ != 0) {
-    return {StoppedBy(signal_), ExitCodeOfStop(signal_)};
+    return {StoppedBy(signal_), ExitCodeOfStop(signal_), signal_};
   }
   if (status.ok()) status = Insist([this] { return writer_.Finish(); });
   if (!status.ok()) return {status, ExitCodeOf(status)};

@@ -51,6 +51,7 @@ struct TuneEnd {
   // can be resumed; otherwise the reason why it cannot go on.
   absl::Status status;
   int exit_code = 0;
+  int signal = 0;  // The signal that has stopped it; 0 if none has.
 };
 
 // Runs the trials of a study on this machine, several at a time. Each trial is

@@ -277,6 +277,41 @@ TEST_F(TuneCommandTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
   EXPECT_GE(tuners.size(), 3u);
 }
 
+// tests/slurm tests the same with a real Slurm.
+TEST_F(TuneCommandTest, APreemptedTaskOfSlurmIsRequeued) {
+  const std::string scontrol = Folder("scontrol");
+  WriteWholeFile(
+      scontrol,
+      absl::StrCat("#!/bin/sh\n", "echo \"$@\" >>", Folder("calls"), "\n",
+                   "echo JobState=RUNNING PreemptTime=None Partition=low\n"));
+  std::filesystem::permissions(scontrol, std::filesystem::perms::owner_all);
+  std::vector<std::string> arguments = {
+      "/usr/bin/env", absl::StrCat("PATH=", folder_, ":/usr/bin:/bin"),
+      "ENVIRONMENT=BATCH", "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=n1"};
+  for (const std::string& argument :
+       SharedArguments(TuneArguments("array", {}))) {
+    arguments.push_back(argument);
+  }
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    BackgroundCommand task(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("array") + "/study.journal",
+                           signal == SIGTERM ? 4 : 12));
+    task.Signal(signal);
+    const CommandResult stopped = task.Wait();
+    EXPECT_EQ(stopped.exit_code, 75);
+    // SIGTERM without a preemption is scancel.
+    const auto requeued = HasSubstr("requeued the job");
+    if (signal == SIGTERM) {
+      EXPECT_THAT(stopped.standard_error, Not(requeued));
+    } else {
+      EXPECT_THAT(stopped.standard_error, requeued);
+    }
+  }
+  EXPECT_EQ(ReadWholeFile(Folder("calls")),
+            "--oneliner show job 4711\n--oneliner show job 4711\n"
+            "requeue 4711\n");
+}
+
 TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
   RunExpecting(0, TuneArguments("one", {}));
   const std::string journal = Folder("shared") + "/study.journal";
