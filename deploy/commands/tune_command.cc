@@ -23,6 +23,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/signal_queue.h"
+#include "deploy/launch/slurm/requeue.h"
 #include "deploy/launch/train/launch_record.h"
 #include "deploy/launch/train/local_data.h"
 #include "deploy/tools/tune/journal/journal_lock.h"
@@ -35,6 +36,7 @@
 #include "deploy/tools/tune/tune_study.h"
 #include "deploy/tools/tune/tuner.h"
 #include "deploy/tools/tune/tuner_leases.h"
+#include "worker/data/cache/cached_data.h"
 #include "worker/device/factory/device_factory.h"
 
 namespace tributary {
@@ -63,6 +65,7 @@ struct TuneFlags {
   bool shared = false;
   bool keep_models = false;
   bool quiet = false;
+  std::string data_cache;
   LogFlags log;
 };
 
@@ -125,6 +128,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(TuneFlags* flags) {
                 "Start COMMAND for each worker, as in 'tributary train'. A "
                 "resumed search uses the command with which it was started.",
                 &flags->worker_command);
+  line->AddText("data-cache", "DIR",
+                "Folder in which trials share decoded pictures and rows; "
+                "'none': each trial decodes its data. Default: a folder of the "
+                "study, which is removed when the search is done.",
+                &flags->data_cache);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("max-restarts",
@@ -379,7 +387,40 @@ absl::StatusOr<Access> EnterShared(TuneFlags* flags,
   return access;
 }
 
-int Tune(TuneFlags flags, const TrainingSources& sources) {
+// Returns the folder in which trials share decoded data, as an absolute path
+// for workers in other folders; empty if they do not share any.
+std::string DataCache(const TuneFlags& flags, const std::string& folder) {
+  if (flags.data_cache == "none") return "";
+  std::error_code error;
+  return std::filesystem::absolute(flags.data_cache.empty()
+                                       ? StudyFolder(folder).Decoded()
+                                       : flags.data_cache,
+                                   error)
+      .string();
+}
+
+// Checks that this machine has the job's data, and decodes them for all trials
+// if that is done as a whole. Empties `data_cache`, after a warning, if decoded
+// data cannot be kept there.
+absl::Status OpenLocalData(const JobSpec& job, TrainingSources sources,
+                           std::string* data_cache) {
+  if (data_cache->empty()) return CheckLocalData(job, sources);
+  const auto warn = [data_cache](const std::string& message) {
+    if (!data_cache->empty()) {
+      std::fprintf(stderr, "warning: %s\n", message.c_str());
+    }
+    data_cache->clear();
+  };
+  sources.open_data = CacheData(sources.open_data, {*data_cache, warn});
+  TRIBUTARY_RETURN_IF_ERROR(CheckLocalData(job, sources));
+  // CheckLocalData does not open large data.
+  return KeepsAllWhenOpened(job) && !data_cache->empty()
+             ? sources.open_data(job).status()
+             : absl::OkStatus();
+}
+
+int Tune(TuneFlags flags, const Environment& environment,
+         const TrainingSources& sources) {
   const absl::StatusOr<std::string> folder = ChooseFolder(flags);
   if (!folder.ok()) return ReportError(folder.status());
   SignalQueue signals(/*with_children=*/true);
@@ -395,14 +436,17 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
   if (!same.ok()) return ReportError(same);
   const absl::Status remembered = RememberCommand(*folder, &flags);
   if (!remembered.ok()) return ReportError(remembered);
+  std::string data_cache = DataCache(flags, *folder);
   // Programs of the user's read data of their own.
   if (flags.worker_command.empty()) {
-    const absl::Status readable = CheckLocalData((*study)->job(), sources);
+    const absl::Status readable =
+        OpenLocalData((*study)->job(), sources, &data_cache);
     if (!readable.ok()) return ReportError(readable);
   }
   absl::StatusOr<TunerOptions> options = MakeOptions(flags, (*study)->search());
   if (!options.ok()) return ReportError(options.status());
   options->leases = access->leases.get();
+  options->data_cache = data_cache;
   TuneEnd end;
   {
     TuneDisplay display(STDERR_FILENO, isatty(STDERR_FILENO) != 0, flags.quiet);
@@ -414,7 +458,17 @@ int Tune(TuneFlags flags, const TrainingSources& sources) {
     std::fprintf(stderr, "%s; continue with: tributary tune --resume %s%s\n",
                  std::string(end.status.message()).c_str(), folder->c_str(),
                  flags.shared ? " --shared" : "");
+    // A requeued job runs the same command, which joins a shared study.
+    const std::string remark =
+        flags.shared ? RequeueStoppedJob(end.signal, environment,
+                                         StudyFolder(*folder).Slurm())
+                     : "";
+    if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
     return end.exit_code;
+  }
+  if (flags.data_cache.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(StudyFolder(*folder).Decoded(), ignored);
   }
   if (!end.status.ok()) return ReportError(end.status, end.exit_code);
   std::printf("%s%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
@@ -438,7 +492,7 @@ int RunTuneCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  return Tune(flags, sources);
+  return Tune(flags, environment, sources);
 }
 
 }  // namespace tributary

@@ -23,6 +23,7 @@
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signal_queue.h"
 #include "deploy/launch/kubeflow/progress_reporter.h"
+#include "worker/data/cache/cached_data.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
@@ -48,6 +49,7 @@ struct WorkerFlags {
   double connect_timeout = 60;
   std::string host;
   std::string health_listen;
+  std::string data_cache;
   MetricsFlags metrics;
   bool await_resume = false;
 };
@@ -91,6 +93,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(WorkerFlags* flags) {
       "In an all-reduce: the name or address at which other workers reach this "
       "machine. Default: the address from which it reaches server 0.",
       &flags->host);
+  line->AddText("data-cache", "DIR",
+                "Keep decoded pictures and rows in DIR, which the workers of "
+                "several jobs on this machine may share, and read them there "
+                "instead of decoding them again. It never changes the result. "
+                "Default: workers decode their data themselves.",
+                &flags->data_cache);
   AddAwaitResumeFlag(line.get(), &flags->await_resume);
   AddHealthListenFlag(line.get(), "while the worker takes part in the job",
                       &flags->health_listen);
@@ -200,6 +208,13 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   options.connect_timeout = absl::Seconds(flags.connect_timeout);
   options.log = log->get();
   options.sources = sources;
+  if (!flags.data_cache.empty()) {
+    options.sources.open_data = CacheData(
+        sources.open_data,
+        {flags.data_cache, [log = log->get()](const std::string& message) {
+           log->Warning("%s", message);
+         }});
+  }
   options.await_resume = flags.await_resume;
   const auto health =
       StartHealthEndpoint(flags.health_listen, log->get(), &options.on_joined);

@@ -2,7 +2,9 @@
 # Runs jobs on a real Slurm of three nodes on this machine (cluster.sh): a job
 # that is not disturbed, signals, a preemption and requeue on two nodes, a lost
 # node with and without --no-kill, and a heterogeneous job. All must end with
-# the same weights, without a manual step. Prints the times.
+# the same weights, without a manual step. Also a search in an array of tasks, of
+# which one is cancelled, one is requeued and one is killed, or all are preempted,
+# and which must end as one in a single process. Prints the times.
 #   tests/slurm/run.sh [--patient] [CASE...]
 # --patient waits the two minutes for which Slurm holds a requeued job; without
 # it, a command releases the job at once. Needs root and Debian's slurmctld, slurmd,
@@ -19,7 +21,7 @@ fi
 patient=no
 if [[ ${1:-} == --patient ]]; then patient=yes && shift; fi
 cases=("$@")
-((${#cases[@]} > 0)) || cases=(plain signals preempted lost lost_no_kill het)
+((${#cases[@]} > 0)) || cases=(plain signals preempted lost lost_no_kill het search search_preempted)
 
 program=$(realpath "${TRIBUTARY:-bazel-bin/deploy/tributary}")
 folder=$(mktemp -d /tmp/tributary-slurm-XXXXXX)
@@ -212,6 +214,108 @@ case_het() {
   job=${job%%;*}
   expect_done
   grep -m 1 '^training' "$output.out"
+}
+
+journal_lines() { if [[ -f $1/study.journal ]]; then wc -l <"$1/study.journal"; else echo 0; fi; }
+
+await_journal() {
+  local i
+  for ((i = 0; i < 1200; ++i)); do
+    (($(journal_lines "$output") >= $1)) && return 0
+    sleep 0.1
+  done
+  fail "$output: no line $1 of the journal"
+  tail -n 5 "$output"-*.out
+  return 1
+}
+
+# Runs the search in one process, as a reference, and submits the template as an
+# array of four tasks, which fill a node.
+submit_search() {
+  local began
+  cat >"$folder/search.textproto" <<SEARCH
+name: "slurm"
+job: "job.textproto"
+set: "steps=270"
+set: "checkpoint.every_steps=10"
+parameter {
+  path: "optimizer.adamw.learning_rate"
+  number { low: 3e-4 high: 3e-2 log: true }
+}
+parameter { path: "model.gpt.width" choice { value: "16" value: "64" } }
+objective { metric: "final_loss" goal: MINIMIZE }
+sampler { sobol {} }
+scheduler { successive_halving { eta: 3 rungs: 4 } }
+budget { trials: 27 }
+SEARCH
+  if [[ ! -d $folder/alone ]]; then
+    began=$(seconds)
+    tributary tune "$folder/search.textproto" --output "$folder/alone" --quiet >/dev/null
+    say "  one process, without Slurm: $(since "$began") s"
+  fi
+  output=$folder/$1
+  search_began=$(seconds)
+  job=$(sbatch --parsable --chdir="$folder" --output="$output-%a.out" \
+    --array=0-3 --cpus-per-task=1 --time=30 deploy/launch/slurm/tune.sbatch \
+    "$folder/search.textproto" --output "$output" --lease 5)
+  job=${job%%;*}
+}
+
+tasks() { squeue --noheader --array --jobs="$job" --states=all --format="%K:$1" | sort | tr '\n' ' '; }
+
+# Ends the wait for tasks that Slurm holds after a requeue.
+release_tasks() {
+  local id
+  [[ $patient == no ]] || return 0
+  for id in $(squeue --noheader --array --jobs="$job" --states=PENDING --format=%A); do
+    scontrol update jobid="$id" StartTime=now
+  done
+}
+
+expect_search_done() {
+  while [[ $(tasks %T) =~ RUNNING|PENDING|COMPLETING ]]; do sleep 0.5; done
+  say "  array: $(since "$search_began") s; the tasks ended $(tasks %T)"
+  if diff <(tributary tune status "$folder/alone" --json) \
+    <(tributary tune status "$output" --json) >"$folder/diff"; then
+    say "  proposals, results, winner and digests as in one process"
+  else
+    fail "the search differs: $(head -n 5 "$folder/diff")"
+    tail -n 5 "$output"-*.out
+  fi
+}
+
+# One task is cancelled, one is requeued, and one is killed.
+case_search() {
+  submit_search search
+  await_journal 20 || return 1
+  say "  tasks on $(tasks %N)"
+  scancel "${job}_1"
+  await_journal 40 || return 1
+  scontrol requeue "${job}_2" || fail "task 2 was not requeued"
+  await_journal 60 || return 1
+  scancel --batch --signal=KILL "${job}_3"
+  await_journal 70 || return 1
+  release_tasks
+  expect_search_done
+}
+
+# All tasks are preempted at once, and requeue themselves.
+case_search_preempted() {
+  submit_search search-preempted
+  await_journal 40 || return 1
+  say "  tasks on $(tasks %N)"
+  local high i
+  high=$(sbatch --parsable --partition=high --nodelist="$(squeue --noheader --jobs="${job}_0" --format=%N)" \
+    --exclusive --output=/dev/null --wrap 'sleep 900')
+  for ((i = 0; i < 300; ++i)); do
+    [[ $(tasks %T) =~ RUNNING|COMPLETING ]] || break
+    sleep 0.2
+  done
+  [[ $(tasks %T) =~ ^(.:PENDING ){4}$ ]] || fail "after the preemption: $(tasks %T)"
+  sleep 2
+  release_tasks
+  expect_search_done
+  scancel "$high"
 }
 
 expected() {

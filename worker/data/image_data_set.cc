@@ -10,6 +10,7 @@
 #include "common/base/thread_pool.h"
 #include "worker/data/files/data_file.h"
 #include "worker/data/files/data_fingerprint.h"
+#include "worker/data/images/cached_pictures.h"
 #include "worker/data/images/open_pictures.h"
 #include "worker/data/images/picture_encoding.h"
 
@@ -49,9 +50,9 @@ int64_t CountImageClasses(const PictureSource& source,
 // Opens the training part and then the held-out part of a data set.
 class ImageDataSet::Opener {
  public:
-  // `spec` must outlive this object.
-  Opener(const ImagesSpec& spec, int threads)
-      : spec_(spec), threads_(threads), format_(spec.format()) {
+  // `spec` and `cache`, which may be null, must outlive this object.
+  Opener(const ImagesSpec& spec, int threads, const SharedCache* cache)
+      : spec_(spec), threads_(threads), cache_(cache), format_(spec.format()) {
     info_.kind = DataInfo::Kind::kImages;
     info_.sample_shape = {spec.channels(), spec.height(), spec.width()};
   }
@@ -86,6 +87,7 @@ class ImageDataSet::Opener {
 
   const ImagesSpec& spec_;
   const int threads_;
+  const SharedCache* const cache_;
   ImagesSpec::Format format_;
   std::vector<std::string> classes_;
   DataInfo info_;
@@ -172,6 +174,10 @@ absl::Status ImageDataSet::Opener::Add(const Paths& paths) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         part.source,
         OpenPictures(paths, spec_.channels(), load, &format_, &classes_));
+    if (cache_ != nullptr) {
+      part.source = CachedPictures::Wrap(std::move(part.source),
+                                         spec_.channels(), *cache_);
+    }
     if (train) {
       info_.classes = spec_.classes() == 0
                           ? CountImageClasses(*part.source, classes_, format_)
@@ -211,8 +217,9 @@ absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Opener::Finish(
 }
 
 absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
-    const ImagesSpec& spec, uint64_t seed, int threads) {
-  Opener opener(spec, threads);
+    const ImagesSpec& spec, uint64_t seed, int threads,
+    const SharedCache* cache) {
+  Opener opener(spec, threads, cache);
   TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.train()));
   TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.test()));
   return opener.Finish(seed);

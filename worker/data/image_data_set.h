@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
+#include "worker/data/files/shared_cache.h"
 #include "worker/data/images/picture_source.h"
 #include "worker/data/images/picture_transform.h"
 #include "worker/data/sample_data_set.h"
@@ -27,8 +28,11 @@ class ImageDataSet final : public SampleDataSet {
   // height and width are not set, to determine their sizes. Returns NotFound if
   // a file does not exist, and InvalidArgument, naming the file or the field,
   // if the data are invalid or do not fit `spec`. `seed` is that of the job.
+  // If `cache` is not null, pictures of folders and archives are decoded once
+  // for all processes that share its folder (see CachedPictures).
   static absl::StatusOr<std::unique_ptr<ImageDataSet>> Open(
-      const ImagesSpec& spec, uint64_t seed, int threads);
+      const ImagesSpec& spec, uint64_t seed, int threads,
+      const SharedCache* cache = nullptr);
 
   const DataInfo& info() const override { return info_; }
   int64_t train_samples() const override { return train_.size(); }

@@ -162,6 +162,9 @@ ProcessSpec WorkerProcess(const JobLaunch& launch, int rank,
   if (!place.advertise.empty()) {
     arguments.insert(arguments.end(), {"--advertise", place.advertise});
   }
+  if (!launch.data_cache.empty()) {
+    arguments.insert(arguments.end(), {"--data-cache", launch.data_cache});
+  }
   if (!launch.metrics_listen.empty() && launch.worker_command.empty()) {
     arguments.insert(arguments.end(), {"--metrics-listen",
                                        MetricsAddress(launch.metrics_listen,

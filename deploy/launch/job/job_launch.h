@@ -52,6 +52,8 @@ struct JobLaunch {
   std::string worker_command;
   // The folder in which worker_command runs; empty: that of this process.
   std::string worker_folder;
+  // Value of --data-cache for workers; empty if not set.
+  std::string data_cache;
   // Where the first server serves metrics, as host:port; the other servers and
   // then the workers use the following ports. Empty: no metrics.
   std::string metrics_listen;

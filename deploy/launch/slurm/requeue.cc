@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -78,6 +80,18 @@ std::string RequeueStoppedJob(const Allocation& allocation, int signal,
   return absl::StrCat(
       "Slurm does not requeue the job (log: ", log,
       "); submit jobs that are to be requeued with sbatch --requeue");
+}
+
+std::string RequeueStoppedJob(int signal, const Environment& environment,
+                              const std::string& log_folder) {
+  if (!InAllocation(environment)) return "";
+  const absl::StatusOr<Allocation> allocation = ReadAllocation(environment);
+  if (!allocation.ok()) return std::string(allocation.status().message());
+  // Several jobs may share the folder.
+  const std::string folder = absl::StrCat(log_folder, "/", allocation->job_id);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return RequeueStoppedJob(*allocation, signal, environment, folder);
 }
 
 }  // namespace tributary

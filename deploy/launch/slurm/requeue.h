@@ -28,6 +28,11 @@ std::string RequeueStoppedJob(const Allocation& allocation, int signal,
                               const Environment& environment,
                               const std::string& log_folder);
 
+// The same for a process that uses its machine only, and does not know whether
+// Slurm has started it. Creates `log_folder` if the process is in a Slurm job.
+std::string RequeueStoppedJob(int signal, const Environment& environment,
+                              const std::string& log_folder);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_LAUNCH_SLURM_REQUEUE_H_

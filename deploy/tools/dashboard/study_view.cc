@@ -15,6 +15,7 @@
 #include "common/base/json.h"
 #include "common/base/monotonic_clock.h"
 #include "deploy/tools/dashboard/run_view.h"
+#include "deploy/tools/tune/journal/final_records.h"
 #include "deploy/tools/tune/journal/journal_lines.h"
 #include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/search/parameter_importance.h"
@@ -75,6 +76,25 @@ Json ParameterJson(const SearchParameterSpec& parameter) {
                  {"log", parameter.number().log()}});
   }
   return json;
+}
+
+Json FinalJson(const FinalStage& final_stage) {
+  Json candidates = Json::array();
+  for (const FinalCandidate& candidate : final_stage.Ranking()) {
+    Json values = Json::array();
+    for (const absl::optional<TrialResult>& result : candidate.results) {
+      values.push_back(result.has_value() ? Json(result->values[0]) : Json());
+    }
+    const int64_t good = candidate.ended - candidate.failed;
+    candidates.push_back(
+        {{"trial", candidate.trial},
+         {"values", values},
+         {"failed", candidate.failed},
+         {"ended", candidate.ended},
+         {"mean", good > 0 ? Json(candidate.mean.values[0]) : Json()},
+         {"deviation", good > 1 ? Json(candidate.deviation) : Json()}});
+  }
+  return {{"done", final_stage.Done()}, {"trials", candidates}};
 }
 
 }  // namespace
@@ -228,6 +248,51 @@ std::vector<double> StudyView::ValuesOf(const JournalTrial& trial) const {
   return usable ? trial.values : std::vector<double>();
 }
 
+TrialResult StudyView::ResultOf(const JournalTrial& trial) const {
+  TrialResult result{ValuesOf(trial), {}};
+  for (const auto& [name, value] : trial.system_attributes.items()) {
+    if (absl::StartsWith(name, kConstraintPrefix) && value.is_number()) {
+      result.violations.push_back(value.get<double>());
+    }
+  }
+  return result;
+}
+
+absl::optional<FinalStage> StudyView::ReadFinal() const {
+  const Json& attributes = replay_->user_attributes();
+  const auto listed = attributes.find(kFinalTrials);
+  if (!search_->has_final() || listed == attributes.end()) return absl::nullopt;
+  FinalStage stage(search_->final(),
+                   search_->objective(0).goal() == ObjectiveSpec::MAXIMIZE,
+                   /*steps=*/1);
+  std::vector<int64_t> trials;
+  std::vector<absl::optional<TrialResult>> results;
+  for (const int64_t number : ParseFinalTrials(*listed)) {
+    if (number < 0 ||
+        number >= static_cast<int64_t>(replay_->trials().size())) {
+      continue;
+    }
+    trials.push_back(number);
+    // The search itself has computed the first seed, unless another program
+    // has.
+    const JournalTrial& trial = replay_->trials()[number];
+    results.emplace_back();
+    if (trial.user_attributes.contains(kWeightsDigest) &&
+        !ValuesOf(trial).empty()) {
+      results.back() = ResultOf(trial);
+    }
+  }
+  stage.Begin(trials, results);
+  for (const auto& [name, value] : attributes.items()) {
+    if (!absl::StartsWith(name, kFinalPrefix)) continue;
+    absl::optional<FinalRecord> record = ParseFinalRecord(name, value);
+    if (record.has_value() && record->ended) {
+      stage.Report(record->trial, record->seed, std::move(record->result));
+    }
+  }
+  return stage;
+}
+
 std::vector<size_t> StudyView::Best() const {
   std::vector<bool> maximize;
   for (const ObjectiveSpec& objective : search_->objective()) {
@@ -236,13 +301,8 @@ std::vector<size_t> StudyView::Best() const {
   std::vector<std::pair<size_t, TrialResult>> best;
   const std::vector<JournalTrial>& trials = replay_->trials();
   for (size_t n = 0; n < trials.size(); ++n) {
-    TrialResult result{ValuesOf(trials[n]), {}};
+    TrialResult result = ResultOf(trials[n]);
     if (result.values.empty()) continue;
-    for (const auto& [name, value] : trials[n].system_attributes.items()) {
-      if (absl::StartsWith(name, kConstraintPrefix) && value.is_number()) {
-        result.violations.push_back(value.get<double>());
-      }
-    }
     const auto is_better = [&](const TrialResult& a, const TrialResult& b) {
       return IsBetter(a, b, maximize);
     };
@@ -330,6 +390,7 @@ nlohmann::ordered_json StudyView::Details() {
        {"objectives", "parameters", "trials", "best", "importance"}) {
     json[name] = Json::array();
   }
+  json["final"] = nullptr;
   if (replay_ == nullptr) return json;
   for (const ObjectiveSpec& objective : search_->objective()) {
     json["objectives"].push_back(
@@ -344,6 +405,14 @@ nlohmann::ordered_json StudyView::Details() {
     json["trials"].push_back(TrialJson(n));
   }
   json["best"] = Best();
+  const absl::optional<FinalStage> final_stage = ReadFinal();
+  if (final_stage.has_value()) {
+    json["final"] = FinalJson(*final_stage);
+    const std::vector<FinalCandidate> ranking = final_stage->Ranking();
+    if (final_stage->Done() && !ranking.empty()) {
+      json["best"] = {ranking.front().trial};
+    }
+  }
   for (int i = 0; i < search_->objective_size(); ++i) {
     json["importance"].push_back(ImportanceOf(i));
   }

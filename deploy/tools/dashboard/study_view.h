@@ -11,7 +11,9 @@
 #include "absl/types/optional.h"
 #include "common/os/untrusted_folder.h"
 #include "deploy/tools/tune/journal/journal_replay.h"
+#include "deploy/tools/tune/search/final_stage.h"
 #include "deploy/tools/tune/search/search_space.h"
+#include "deploy/tools/tune/search/trial_result.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/search.pb.h"
 
@@ -54,8 +56,13 @@ class StudyView {
   //                "results" (the first objective) of its rungs, "point" (for
   //                each parameter the number, the index of the choice, or
   //                null), "violated", "failure" and "run", the key of its run
-  //   best         numbers of the best complete trials: the first of the best
-  //                ones or, with several objectives, the Pareto front
+  //   best         numbers of the best complete trials: the winner of the
+  //                final evaluation, the first of the best ones or, with
+  //                several objectives, the Pareto front
+  //   final        the final evaluation; null if it has not begun: "done", and
+  //                "trials", the best first: "trial", "values" by seed (null:
+  //                not known), "ended" and "failed" (numbers of runs), "mean"
+  //                and "deviation" (null with too few values)
   //   importance   for each objective, with the most steps that at least
   //                kEnoughTrials trials have reached: "steps" (null: the end),
   //                "trials" (their number) and "values" by parameter; see
@@ -77,6 +84,11 @@ class StudyView {
   // Returns the values of the objectives; empty unless the trial is complete
   // and all of them are finite.
   std::vector<double> ValuesOf(const JournalTrial& trial) const;
+  // Returns the values, and the violations of constraints.
+  TrialResult ResultOf(const JournalTrial& trial) const;
+  // Returns the final evaluation; nullopt if the search has none, or if it has
+  // not begun.
+  absl::optional<FinalStage> ReadFinal() const;
   std::vector<size_t> Best() const;
   nlohmann::ordered_json TrialJson(size_t number) const;
   nlohmann::ordered_json ImportanceOf(int objective) const;

@@ -25,6 +25,12 @@ std::string StudyFolder::Tuners() const {
   return absl::StrCat(path_, "/tuners");
 }
 
+std::string StudyFolder::Decoded() const {
+  return absl::StrCat(path_, "/decoded");
+}
+
+std::string StudyFolder::Slurm() const { return absl::StrCat(path_, "/slurm"); }
+
 std::string StudyFolder::Trials() const {
   return absl::StrCat(path_, "/trials");
 }

@@ -17,6 +17,8 @@ namespace tributary {
 //   trials/00000/...   the run of each trial
 //   final-runs/...     the runs of the final evaluation
 //   tuners/...         the leases of tuners, if the study is shared
+//   decoded/...        decoded data, until the search is done
+//   slurm/...          what Slurm has answered, by the number of its job
 class StudyFolder {
  public:
   explicit StudyFolder(std::string path) : path_(std::move(path)) {}
@@ -26,6 +28,8 @@ class StudyFolder {
   std::string Job() const;
   std::string Journal() const;
   std::string Tuners() const;
+  std::string Decoded() const;
+  std::string Slurm() const;
   // The folders of a trial's run, and of the run to which a segment belongs.
   std::string Trial(int64_t trial) const;
   std::string RunOf(const Segment& segment) const;

@@ -3,11 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "deploy/tools/tune/journal/final_records.h"
 #include "deploy/tools/tune/journal/study_attributes.h"
 #include "deploy/tools/tune/trial_job.h"
 #include "nlohmann/json.hpp"
@@ -16,16 +15,6 @@ namespace tributary {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::vector<double> NumbersIn(const Json& object, const char* name) {
-  std::vector<double> numbers;
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_array()) return numbers;
-  for (const Json& number : *found) {
-    if (number.is_number()) numbers.push_back(number.get<double>());
-  }
-  return numbers;
-}
 
 // Returns what the journal says about a run of the final evaluation.
 Json RecordOfFinal(const TuneStudy& study, int64_t trial, int64_t seed) {
@@ -83,17 +72,15 @@ absl::Status ApplyFinalAttribute(const std::string& name, const Json& value,
                                  const Study& study, FinalStage* final_stage) {
   const absl::Status damaged = absl::DataLossError(
       absl::StrCat("the attribute ", name, " does not belong to the search"));
-  if (!value.is_object()) return damaged;
   if (name == kFinalTrials) {
-    std::vector<int64_t> trials;
+    if (!value.is_object()) return damaged;
+    const std::vector<int64_t> trials = ParseFinalTrials(value);
     std::vector<absl::optional<TrialResult>> results;
-    for (const double number : NumbersIn(value, "trials")) {
-      const int64_t trial = static_cast<int64_t>(number);
+    for (const int64_t trial : trials) {
       if (trial < 0 || trial >= study.size() ||
           study.trials()[trial].results.empty()) {
         return damaged;
       }
-      trials.push_back(trial);
       results.emplace_back();
       const StudyTrial& known = study.trials()[trial];
       if (!known.foreign) results.back() = known.results.back();
@@ -101,19 +88,10 @@ absl::Status ApplyFinalAttribute(const std::string& name, const Json& value,
     final_stage->Begin(trials, results);
     return absl::OkStatus();
   }
-  const std::vector<std::string> parts = absl::StrSplit(name, ':');
-  int64_t trial, seed;
-  if (parts.size() != 4 || !absl::SimpleAtoi(parts[2], &trial) ||
-      !absl::SimpleAtoi(parts[3], &seed)) {
-    return damaged;
-  }
-  TrialResult result;
-  result.values = NumbersIn(value, "values");
-  result.violations = NumbersIn(value, "violations");
-  if (value.contains(kFailure)) {
-    final_stage->Report(trial, seed, absl::nullopt);
-  } else if (!result.values.empty()) {
-    final_stage->Report(trial, seed, std::move(result));
+  absl::optional<FinalRecord> record = ParseFinalRecord(name, value);
+  if (!record.has_value()) return damaged;
+  if (record->ended) {
+    final_stage->Report(record->trial, record->seed, std::move(record->result));
   }
   return absl::OkStatus();
 }

@@ -106,7 +106,7 @@ TuneEnd Tuner::Run() {
   }
   slots_.clear();
   if (status.ok() && signal_ != 0) {
-    return {StoppedBy(signal_), ExitCodeOfStop(signal_)};
+    return {StoppedBy(signal_), ExitCodeOfStop(signal_), signal_};
   }
   if (status.ok()) status = Insist([this] { return writer_.Finish(); });
   if (!status.ok()) return {status, ExitCodeOf(status)};
@@ -274,6 +274,7 @@ absl::StatusOr<JobLaunch> Tuner::MakeLaunch(const Segment& segment,
   }
   launch.worker_command = options_.worker_command;
   launch.worker_folder = options_.worker_folder;
+  launch.data_cache = options_.data_cache;
   launch.max_restarts = options_.max_restarts;
   launch.log = options_.log;
   return launch;

@@ -34,6 +34,8 @@ struct TunerOptions {
   // As in JobLaunch.
   std::string worker_command;
   std::string worker_folder;
+  // Where trials share decoded data; empty if they do not.
+  std::string data_cache;
   std::string python = "python3";  // For the samplers of Optuna.
   int64_t max_restarts = 10;       // Of processes, for each segment of a trial.
   bool keep_models = false;  // Of all trials; otherwise, of the best one only.
@@ -49,6 +51,7 @@ struct TuneEnd {
   // can be resumed; otherwise the reason why it cannot go on.
   absl::Status status;
   int exit_code = 0;
+  int signal = 0;  // The signal that has stopped it; 0 if none has.
 };
 
 // Runs the trials of a study on this machine, several at a time. Each trial is

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -276,6 +277,41 @@ TEST_F(TuneCommandTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
   EXPECT_GE(tuners.size(), 3u);
 }
 
+// tests/slurm tests the same with a real Slurm.
+TEST_F(TuneCommandTest, APreemptedTaskOfSlurmIsRequeued) {
+  const std::string scontrol = Folder("scontrol");
+  WriteWholeFile(
+      scontrol,
+      absl::StrCat("#!/bin/sh\n", "echo \"$@\" >>", Folder("calls"), "\n",
+                   "echo JobState=RUNNING PreemptTime=None Partition=low\n"));
+  std::filesystem::permissions(scontrol, std::filesystem::perms::owner_all);
+  std::vector<std::string> arguments = {
+      "/usr/bin/env", absl::StrCat("PATH=", folder_, ":/usr/bin:/bin"),
+      "ENVIRONMENT=BATCH", "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=n1"};
+  for (const std::string& argument :
+       SharedArguments(TuneArguments("array", {}))) {
+    arguments.push_back(argument);
+  }
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    BackgroundCommand task(arguments);
+    ASSERT_TRUE(AwaitLines(Folder("array") + "/study.journal",
+                           signal == SIGTERM ? 4 : 12));
+    task.Signal(signal);
+    const CommandResult stopped = task.Wait();
+    EXPECT_EQ(stopped.exit_code, 75);
+    // SIGTERM without a preemption is scancel.
+    const auto requeued = HasSubstr("requeued the job");
+    if (signal == SIGTERM) {
+      EXPECT_THAT(stopped.standard_error, Not(requeued));
+    } else {
+      EXPECT_THAT(stopped.standard_error, requeued);
+    }
+  }
+  EXPECT_EQ(ReadWholeFile(Folder("calls")),
+            "--oneliner show job 4711\n--oneliner show job 4711\n"
+            "requeue 4711\n");
+}
+
 TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
   RunExpecting(0, TuneArguments("one", {}));
   const std::string journal = Folder("shared") + "/study.journal";
@@ -355,6 +391,55 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
   }
   EXPECT_GT(*std::max_element(speeds.begin(), speeds.end()),
             3 * *std::min_element(speeds.begin(), speeds.end()));
+}
+
+TEST_F(TuneCommandTest, TrialsShareDecodedData) {
+  std::string rows;
+  for (int i = 0; i < 64; ++i) {
+    absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
+  }
+  WriteWholeFile(Folder("rows.csv"), rows);
+  WriteWholeFile(
+      Folder("job.textproto"),
+      absl::StrReplaceAll(
+          kJob, {{"random { samples: 64 shape: 4 classes: 3 }",
+                  absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
+  RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
+  const Json want = StatusOfStudy("none");
+  EXPECT_TRUE(want["done"].get<bool>());
+
+  // The folder of the study is removed at the end, and one of the user's not.
+  RunExpecting(0, TuneArguments("study", {"--parallel", "3"}));
+  EXPECT_EQ(StatusOfStudy("study"), want);
+  EXPECT_FALSE(std::filesystem::exists(Folder("study") + "/decoded"));
+  const std::string cache = Folder("cache");
+  const auto files = [&cache] {
+    return std::vector<std::filesystem::path>(
+        std::filesystem::directory_iterator(cache),
+        std::filesystem::directory_iterator());
+  };
+  RunExpecting(0, TuneArguments("own", {"--data-cache", cache}));
+  EXPECT_EQ(StatusOfStudy("own"), want);
+  ASSERT_EQ(files().size(), 1u);
+  // Trials read this file: with other labels in it, the search ends otherwise.
+  std::string bytes = ReadWholeFile(files()[0].string());
+  const std::string row(bytes.substr(bytes.size() - 16));
+  for (size_t i = bytes.size() - 64 * 16; i < bytes.size(); i += 16) {
+    bytes.replace(i, 16, row);
+  }
+  WriteWholeFile(files()[0].string(), bytes);
+  RunExpecting(0, TuneArguments("other", {"--data-cache", cache}));
+  EXPECT_NE(StatusOfStudy("other"), want);
+
+  // One warning for all trials.
+  const CommandResult without = RunExpecting(
+      0, TuneArguments("without", {"--data-cache", Folder("rows.csv/decoded"),
+                                   "--quiet"}));
+  EXPECT_EQ(StatusOfStudy("without"), want);
+  EXPECT_THAT(without.standard_error, HasSubstr("decodes the data itself"));
+  EXPECT_EQ(std::count(without.standard_error.begin(),
+                       without.standard_error.end(), '\n'),
+            1);
 }
 
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {

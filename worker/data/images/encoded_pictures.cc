@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "worker/data/files/file_stamp.h"
 #include "worker/data/images/decode_picture.h"
 #include "worker/data/images/tar_index.h"
 
@@ -317,6 +318,14 @@ absl::StatusOr<uint64_t> EncodedPictures::Hash(int64_t index) const {
         return absl::OkStatus();
       }));
   return XXH3_64bits(hashed.data(), hashed.size());
+}
+
+absl::optional<uint64_t> EncodedPictures::Stamp(int64_t index) const {
+  const EncodedPicture& picture = pictures_[static_cast<size_t>(index)];
+  const absl::optional<uint64_t> stamp = FileStamp(picture.path);
+  if (!stamp.has_value()) return stamp;
+  const int64_t place[] = {picture.offset, picture.size};
+  return XXH3_64bits_withSeed(place, sizeof(place), *stamp);
 }
 
 }  // namespace tributary

@@ -65,6 +65,7 @@ class EncodedPictures final : public PictureSource {
   absl::StatusOr<Picture> Read(int64_t index) const override;
   // Hashes class, file name, size, and the first and last 4096 bytes.
   absl::StatusOr<uint64_t> Hash(int64_t index) const override;
+  absl::optional<uint64_t> Stamp(int64_t index) const override;
 
  private:
   explicit EncodedPictures(int64_t channels) : channels_(channels) {}

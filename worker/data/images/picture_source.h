@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "worker/data/images/picture.h"
 
 namespace tributary {
@@ -26,6 +27,12 @@ class PictureSource {
   // Returns a hash of the picture, from which the fingerprint of the data set
   // is computed (see proto/DATA.md). Returns the same errors as Read.
   virtual absl::StatusOr<uint64_t> Hash(int64_t index) const = 0;
+  // Returns a number that differs after the file of the picture was changed or
+  // replaced; nullopt if the file does not exist, or if Read takes no time,
+  // because the picture is in memory.
+  virtual absl::optional<uint64_t> Stamp(int64_t /*index*/) const {
+    return absl::nullopt;
+  }
 };
 
 }  // namespace tributary

@@ -129,6 +129,30 @@ function addRungs(study) {
   chart.set(series, [], state.logs.has(chart.id), 'steps', rangeOf(series));
 }
 
+// The final evaluation: the best trials with several seeds, the winner first.
+function finalTable(study, onOpen) {
+  if (study.final === null) return null;
+  const {done, trials} = study.final;
+  const seeds = Math.max(0, ...trials.map((t) => t.values.length));
+  const runs = new Set(state.runs.map((run) => run.key));
+  const rows = trials.map((t) => {
+    const name = String(t.trial);
+    const run = study.trials.find((other) => other.number === t.trial)?.run;
+    return make('tr', {},
+        make('td', {}, runs.has(run) ? button(name, () => onOpen(t.trial), {className: 'link', title: 'show the run'}) : name),
+        numberCell(t.mean), numberCell(t.deviation), ...t.values.map((value) => numberCell(value)),
+        make('td', {}, t.failed > 0 ? `${t.failed} failed` : t.ended < t.values.length ? 'not ended' : ''));
+  });
+  const heads = [['trial'], ['mean', 'number'], ['deviation', 'number'],
+    ...Array.from({length: seeds}, (_, i) => [i === 0 ? 'first seed' : `seed + ${i}`, 'number']), ['']];
+  return make('figure', {id: 'final'},
+      make('figcaption', {}, make('strong', {}, `Final evaluation: ${study.objectives[0].metric} with ${seeds} seeds`)),
+      make('p', {className: 'muted'}, done ? `The best mean wins: trial ${trials[0]?.trial}.` : 'The best mean will win.'),
+      make('div', {className: 'scroll'}, make('table', {id: 'final-trials'},
+          make('thead', {}, make('tr', {}, ...heads.map(([text, className = '']) => make('th', {scope: 'col', className}, text)))),
+          make('tbody', {}, ...rows))));
+}
+
 // All trials: the best complete ones first, then those that came farthest.
 function trialTable(study, onOpen) {
   const sign = study.objectives[0].maximize ? -1 : 1;
@@ -206,7 +230,7 @@ export function renderSearch(study, refresh, openRun) {
     addRungs(study);
     plots = [frontOf(study, onMark, onOpen), parallelOf(study, onMark, onOpen)].filter((plot) => plot !== null);
     parts.push(make('div', {className: 'charts'}, ...group.charts.map((chart) => chart.element),
-        ...plots.map((plot) => plot.element), ...importanceParts(study)));
+        ...plots.map((plot) => plot.element), ...importanceParts(study), finalTable(study, onOpen)));
     parts.push(trialTable(study, onOpen));
   }
   view.replaceChildren(make('div', {id: 'search-view'}, ...parts));

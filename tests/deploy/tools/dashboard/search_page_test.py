@@ -8,11 +8,12 @@ With the folder SCREENSHOTS, also writes pictures for the manual.
 import json
 import os
 import shutil
+import subprocess
 import sys
 import unittest
 
 from chromium import Chromium
-from page_case import PageCase, READY, SCREENSHOTS
+from page_case import PageCase, READY, SCREENSHOTS, TRIBUTARY
 
 HOSTILE = '<img src=x onerror=document.title=1>'
 JOB = '''
@@ -41,6 +42,9 @@ scheduler { successive_halving { eta: 3 rungs: 3 } }
 SEVERAL = '''objective { metric: "final_loss" goal: MINIMIZE }
 objective { metric: "parameters" goal: MINIMIZE }
 parameter { path: "model.mlp.hidden" integer { low: 4 high: 64 } }
+'''
+FINAL = '''objective { metric: "final_loss" goal: MINIMIZE }
+final { best: 2 seeds: 3 }
 '''
 STATES = ['running', 'complete', 'stopped', 'failed', 'queued']
 
@@ -212,6 +216,27 @@ class SearchPageTest(PageCase):
             # These trials are no runs of the list: their study was not named.
             self.assertEqual(browser.evaluate(
                 'document.querySelectorAll("#trials button").length'), 0)
+            self.check_widths(browser, url)
+            self.check_quiet(browser, url)
+
+    def test_the_final_evaluation(self):
+        tune, folder = self.tune('final', FINAL, trials=6, steps=18)
+        self.assertEqual(tune.wait(timeout=120), 0)
+        done = subprocess.run([TRIBUTARY, 'tune', 'status', folder, '--json'],
+                              check=True, capture_output=True, text=True)
+        final = json.loads(done.stdout)['final']
+        url = self.dashboard(folder)
+        with Chromium() as browser:
+            self.show(browser, url, 'search')
+            rows = self.values(browser, 'final-trials')
+            self.assertEqual(len(rows), len(final))
+            for row, trial in zip(rows, final):
+                self.assertEqual(int(row[0]), trial['trial'])
+                self.assertEqual(row[1:3], [trial['mean'][0], trial['deviation']])
+                self.assertEqual(row[3:6], [seed['objectives'][0]
+                                            for seed in trial['seeds']])
+            self.assertEqual(int(self.values(browser, 'trials')[0][0]),
+                             final[0]['trial'])
             self.check_widths(browser, url)
             self.check_quiet(browser, url)
 

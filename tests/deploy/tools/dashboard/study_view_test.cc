@@ -195,6 +195,49 @@ TEST_F(StudyViewTest, FindsTheParetoFrontOfTrialsThatSatisfyTheConstraints) {
   EXPECT_EQ(details["importance"][0]["trials"], 6);
 }
 
+TEST_F(StudyViewTest, ShowsTheFinalEvaluation) {
+  Begin(absl::StrCat(kSearch, "final { best: 2 seeds: 3 }"));
+  for (const double loss : {3.0, 1.0, 2.0}) {
+    const int64_t trial = Add({0.01, 1.0, absl::nullopt});
+    Append(UserAttributeLine("w", trial, {{kWeightsDigest, "abc"}}));
+    End(trial, JournalState::kComplete, {loss});
+  }
+  const auto set = [this](const std::string& name, const Json& value) {
+    Json attribute = Json::object();
+    attribute[name] = value;
+    Append(StudyAttributeLine("w", 0, attribute));
+  };
+  EXPECT_EQ(View().Details()["final"], nullptr);
+  EXPECT_EQ(View().Details()["best"], Json::array({1}));
+  set(kFinalTrials, {{"trials", {1, 2}}});
+  set(FinalRunName(1, 1),
+      {{"values", Json::array({7.0})}, {"violations", Json::array()}});
+  set(FinalRunName(1, 2), {{kTuner, "another"}});
+  EXPECT_EQ(View().Details()["final"],
+            Json::parse(R"({"done": false, "trials": [
+    {"trial": 2, "values": [2.0, null, null], "failed": 0, "ended": 1,
+     "mean": 2.0, "deviation": null},
+    {"trial": 1, "values": [1.0, 7.0, null], "failed": 0, "ended": 2,
+     "mean": 4.0, "deviation": 4.242640687119285}]})"));
+  set(FinalRunName(1, 2), {{kFailure, "out of memory"}});
+  set(FinalRunName(2, 1),
+      {{"values", Json::array({8.0})}, {"violations", Json::array()}});
+  set(FinalRunName(2, 2),
+      {{"values", Json::array({5.0})}, {"violations", Json::array()}});
+  const Json details = View().Details();
+  EXPECT_EQ(details["final"], Json::parse(R"({"done": true, "trials": [
+    {"trial": 2, "values": [2.0, 8.0, 5.0], "failed": 0, "ended": 3,
+     "mean": 5.0, "deviation": 3.0},
+    {"trial": 1, "values": [1.0, 7.0, null], "failed": 1, "ended": 3,
+     "mean": 4.0, "deviation": 4.242640687119285}]})"));
+  // Its winner is the best trial.
+  EXPECT_EQ(details["best"], Json::array({2}));
+  // Records of trials that do not exist have no effect.
+  set(kFinalTrials, {{"trials", {1, -1, 99, "x"}}});
+  set("tributary:final:1:99", {{"values", Json::array({0.0})}});
+  EXPECT_THAT(View().Details()["final"]["trials"], SizeIs(1));
+}
+
 TEST_F(StudyViewTest, ComparesTrialsAfterTheMostStepsThatEnoughHaveReached) {
   Begin(kSearch);
   std::vector<ScoredPoint> expected;

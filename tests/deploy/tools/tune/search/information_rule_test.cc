@@ -2,11 +2,14 @@
 // results arrive.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/deploy/tools/tune/search/simulated_search.h"
@@ -133,76 +136,130 @@ TEST(HalvingStepsTest, ComputesTheStepsOfTheRungs) {
   }
 }
 
-// Successive halving that promotes with the results that have arrived (Li et
-// al., 2020), as a reference for the time that slots are idle.
-struct Asynchronous {
+// Successive halving that promotes with the results that have arrived, as a
+// reference for the time that slots are idle: asynchronous halving (Li et al.,
+// 2020), or `exact`, which promotes as many trials as ordered promotion does.
+struct Reference {
   double seconds = 0;
-  double busy_seconds = 0;
+  int64_t steps = 0;
 };
 
-Asynchronous SimulateAsynchronous(const SearchSpec& search, int64_t trials,
-                                  const SimulationOptions& options) {
-  const SearchSpace space(search);
-  const PointSampler sampler = *PointSampler::Create(search, &space);
-  const std::vector<int64_t> rungs = {1, 3, 9, 27};
-  std::vector<std::vector<std::pair<double, int64_t>>> done(4);
-  std::vector<std::set<int64_t>> promoted(4);
-  std::multimap<double, std::pair<int64_t, int>> running;
-  Asynchronous outcome;
-  int64_t next = 0;
-  const auto start = [&](int64_t trial, int rung) {
-    const int64_t steps = rungs[rung] - (rung == 0 ? 0 : rungs[rung - 1]);
-    const double seconds = steps * SecondsOfStep(options, trial);
-    outcome.busy_seconds += seconds;
-    running.insert({outcome.seconds + seconds, {trial, rung}});
-  };
-  const auto start_one = [&] {
+class ReferenceSimulation {
+ public:
+  ReferenceSimulation(const SearchSpec& search, int64_t trials, bool exact,
+                      const SimulationOptions& options)
+      : space_(search),
+        sampler_(*PointSampler::Create(search, &space_)),
+        trials_(trials),
+        exact_(exact),
+        options_(options) {}
+
+  Reference Run() {
+    while (true) {
+      while (static_cast<int>(running_.size()) < options_.parallel &&
+             StartOne()) {
+      }
+      if (running_.empty()) return outcome_;
+      outcome_.seconds = running_.begin()->first;
+      const auto [trial, rung] = running_.begin()->second;
+      running_.erase(running_.begin());
+      done_[rung].insert(
+          {SimulatedResult(sampler_.Propose(trial), kRungs[rung]).values[0],
+           trial});
+    }
+  }
+
+ private:
+  static constexpr int64_t kRungs[] = {1, 3, 9, 27};
+
+  // Starts a segment if one may start.
+  bool StartOne() {
     for (int rung = 2; rung >= 0; --rung) {
-      std::sort(done[rung].begin(), done[rung].end());
-      for (size_t i = 0; i < done[rung].size() / 3; ++i) {
-        const int64_t trial = done[rung][i].second;
-        if (!promoted[rung].insert(trial).second) continue;
-        start(trial, rung + 1);
+      const size_t third = done_[rung].size() / 3;
+      if (exact_ && promoted_[rung].size() == third) continue;
+      size_t rank = 0;
+      for (const auto& [result, trial] : done_[rung]) {
+        if (!exact_ && rank++ == third) break;
+        if (!promoted_[rung].insert(trial).second) continue;
+        Start(trial, rung + 1);
         return true;
       }
     }
-    if (next == trials) return false;
-    start(next++, 0);
+    if (next_ == trials_) return false;
+    Start(next_++, 0);
     return true;
-  };
-  while (true) {
-    while (static_cast<int>(running.size()) < options.parallel && start_one()) {
-    }
-    if (running.empty()) return outcome;
-    outcome.seconds = running.begin()->first;
-    const auto [trial, rung] = running.begin()->second;
-    running.erase(running.begin());
-    done[rung].push_back(
-        {SimulatedResult(sampler.Propose(trial), rungs[rung]).values[0],
-         trial});
   }
+
+  void Start(int64_t trial, int rung) {
+    const int64_t steps = kRungs[rung] - (rung == 0 ? 0 : kRungs[rung - 1]);
+    outcome_.steps += steps;
+    running_.insert({outcome_.seconds + steps * SecondsOfStep(options_, trial),
+                     {trial, rung}});
+  }
+
+  const SearchSpace space_;
+  const PointSampler sampler_;
+  const int64_t trials_;
+  const bool exact_;
+  const SimulationOptions options_;
+  std::set<std::pair<double, int64_t>> done_[4];  // Results and trials.
+  std::set<int64_t> promoted_[4];
+  std::multimap<double, std::pair<int64_t, int>> running_;  // By their ends.
+  int64_t next_ = 0;
+  Reference outcome_;
+};
+
+struct IdleCase {
+  int64_t trials;
+  int parallel;
+  double most;  // Time relative to asynchronous halving.
+};
+
+class IdleTimeTest : public testing::TestWithParam<IdleCase> {};
+
+// Ordered promotion waits for trials that have entered a rung before.
+// Asynchronous halving computes more steps, because it promotes some trials too
+// early, so idle slots are compared by the time of the whole search.
+TEST_P(IdleTimeTest, OrderCostsLittleTime) {
+  const IdleCase& param = GetParam();
+  // Of the speeds and of the trials' values.
+  const uint64_t seeds = param.trials < 100 ? 400 : 40;
+  double ordered = 0, asynchronous = 0, exact = 0;
+  int64_t steps = 0, steps_of_asynchronous = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const SearchSpec search = SearchWith(
+        absl::StrCat("seed: ", seed, " budget { trials: ", param.trials,
+                     " } scheduler { successive_halving {} }"));
+    SimulationOptions options;
+    options.parallel = param.parallel;
+    options.speed_seed = seed;
+    const SimulationOutcome outcome = Simulate(search, options);
+    ordered += outcome.seconds;
+    steps += outcome.steps;
+    const Reference reference =
+        ReferenceSimulation(search, param.trials, /*exact=*/false, options)
+            .Run();
+    asynchronous += reference.seconds;
+    steps_of_asynchronous += reference.steps;
+    exact += ReferenceSimulation(search, param.trials, /*exact=*/true, options)
+                 .Run()
+                 .seconds;
+  }
+  RecordProperty("time_of_asynchronous", absl::StrCat(ordered / asynchronous));
+  RecordProperty("time_of_exact", absl::StrCat(ordered / exact));
+  RecordProperty("steps_of_asynchronous",
+                 absl::StrCat(static_cast<double>(steps_of_asynchronous) /
+                              static_cast<double>(steps)));
+  EXPECT_LE(ordered, param.most * asynchronous);
+  EXPECT_LE(ordered, 1.05 * exact);
 }
 
-// Ordered promotion waits for trials that have entered a rung before. It
-// computes fewer steps than asynchronous halving, which promotes some trials
-// too early, so idle slots are compared by the time of the whole search.
-TEST(IdleTimeTest, TakesAtMostFivePercentLongerThanAsynchronousHalving) {
-  constexpr int64_t kTrials = 270;
-  constexpr int kSeeds = 40;
-  const SearchSpec search =
-      SearchWith("budget { trials: 270 } scheduler { successive_halving {} }");
-  for (const int parallel : {4, 16}) {
-    double ordered = 0, asynchronous = 0;
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      SimulationOptions options;
-      options.parallel = parallel;
-      options.speed_seed = seed;
-      ordered += Simulate(search, options).seconds;
-      asynchronous += SimulateAsynchronous(search, kTrials, options).seconds;
-    }
-    EXPECT_LE(ordered, 1.05 * asynchronous) << parallel << " slots";
-  }
-}
+INSTANTIATE_TEST_SUITE_P(
+    Searches, IdleTimeTest,
+    testing::Values(IdleCase{27, 4, 1.05}, IdleCase{27, 16, 1.06},
+                    IdleCase{81, 4, 1.05}, IdleCase{81, 16, 1.05},
+                    IdleCase{270, 4, 1.05}, IdleCase{270, 16, 1.05},
+                    IdleCase{1000, 4, 1.05}, IdleCase{1000, 16, 1.05}));
 
 }  // namespace
 }  // namespace tributary
