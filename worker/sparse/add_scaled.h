@@ -18,6 +18,13 @@ __attribute__((always_inline)) inline void SetScaled(
   for (int i = 0; i < count; ++i) to[i] = 0.f + scale * from[i];
 }
 
+// Loads a row of `count` elements into the cache.
+__attribute__((always_inline)) inline void PrefetchRow(const float* row,
+                                                       int count) {
+  constexpr int kLineElements = 16;
+  for (int i = 0; i < count; i += kLineElements) __builtin_prefetch(row + i);
+}
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_SPARSE_ADD_SCALED_H_

@@ -29,6 +29,10 @@ class RowGradientSum {
     ++used_rows_;
     SetScaled(gradient, scale, dim_, sum);
   }
+  // Loads the sum of a row that Add will change.
+  void Prefetch(int32_t row) const {
+    PrefetchRow(sums_->values.get() + int64_t{row} * dim_, dim_);
+  }
   // Returns the sums of the rows to which something was added. Call it last.
   std::shared_ptr<const RowGradients> Take();
 

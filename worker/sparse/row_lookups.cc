@@ -12,6 +12,9 @@
 namespace tributary {
 namespace {
 
+// How many keys ahead a row is loaded: long enough for a miss of the cache.
+constexpr int64_t kAhead = 8;
+
 // Returns the factor of the rows of a bag of `count` keys.
 float PoolingScale(SparseFeatureSpec::Pooling pooling, int64_t count) {
   return pooling == SparseFeatureSpec::MEAN ? 1 / static_cast<float>(count) : 1;
@@ -89,9 +92,11 @@ absl::StatusOr<int> RowLookups::LookUp(const Bags& bags, float* vectors) {
   const auto row = [&](int64_t key) {
     return rows + int64_t{lookup.row_of_key[key]} * of.dim;
   };
+  const auto keys = static_cast<int64_t>(bags.keys.size());
   int64_t key = 0;
   for (size_t bag = 0; bag < bags.ends.size(); ++bag, vectors += of.dim) {
     const int64_t count = bags.ends[bag] - key;
+    if (key + kAhead < keys) PrefetchRow(row(key + kAhead), of.dim);
     if (count == 1) {
       std::copy_n(row(key++), of.dim, vectors);
       continue;
@@ -197,8 +202,12 @@ bool RowLookups::AddNextBag(int number, const Keys& keys, Position* at,
   const int64_t end = lookup.ends[at->bag];
   const float* const from = lookup.gradients.data() + at->bag * of.dim;
   const float scale = PoolingScale(of.pooling, end - begin);
+  const std::vector<int32_t>& row_of_key = keys.row_of_key[place];
+  if (end + kAhead <= static_cast<int64_t>(row_of_key.size())) {
+    sum->Prefetch(row_of_key[end + kAhead - 1]);
+  }
   for (int64_t key = begin; key < end; ++key) {
-    sum->Add(keys.row_of_key[place][key], scale, from);
+    sum->Add(row_of_key[key], scale, from);
   }
   ++at->bag;
   return true;

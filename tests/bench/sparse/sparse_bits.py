@@ -15,6 +15,7 @@ another number of servers. Prints a table; fails if anything differs.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -160,7 +161,9 @@ def train(program, row, output, steps=60, resume=False, kills=None):
                 ["ps", "-o", "pid=", "--ppid", str(process.pid)],
                 stdout=subprocess.PIPE, text=True).stdout.split()
             if children and process.poll() is None:
-                os.kill(int(children[choice % len(children)]), signal.SIGKILL)
+                # The process may have ended by itself.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(children[choice % len(children)]), signal.SIGKILL)
         code = process.wait()
     if code != 0:
         lines = log.read_text().strip().splitlines()
