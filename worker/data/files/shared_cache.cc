@@ -1,11 +1,17 @@
 #include "worker/data/files/shared_cache.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 
 namespace tributary {
+
+int64_t HalfOfMemory() {
+  return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / 2;
+}
 
 absl::Status CheckSpace(const std::string& folder, int64_t kept, int64_t more) {
   std::error_code error;

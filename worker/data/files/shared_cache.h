@@ -10,12 +10,19 @@
 
 namespace tributary {
 
+// Returns half of this machine's memory, in bytes.
+int64_t HalfOfMemory();
+
 // Where decoded data are kept, and where warnings about them go.
 struct SharedCache {
   std::string folder;
   // Thread-safe. Called when data cannot be kept; they are then decoded again
   // by each process that needs them.
   std::function<void(const std::string&)> warn;
+  // Maximum size of a file of pictures; others are decoded each time they are
+  // read. If the disk had to read them again, because the memory does not hold
+  // them, this would take about as long.
+  int64_t most_picture_bytes = HalfOfMemory();
 };
 
 // Returns ResourceExhausted if, after writing `more` bytes to the folder, data

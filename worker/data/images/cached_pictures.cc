@@ -125,6 +125,10 @@ absl::Status CachedPictures::Keep(int64_t index, uint64_t stamp,
     const absl::MutexLock lock(&mu_);
     const off_t size = lseek(pixels_, 0, SEEK_END);
     if (size < 0) return DataFileError(cache_.folder, "read", errno);
+    if (size + static_cast<int64_t>(bytes) > cache_.most_picture_bytes) {
+      full_ = true;
+      return absl::OkStatus();
+    }
     // The file may take as much space as it leaves.
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSpace(cache_.folder, size, static_cast<int64_t>(bytes)));

@@ -71,7 +71,7 @@ class CachedPictures final : public PictureSource {
   // Descriptors.
   const int entries_;
   const int pixels_;
-  // True after pixels could not be written.
+  // True after pixels did not fit, or could not be written.
   mutable std::atomic<bool> full_{false};
   // Held while pixels are appended, to know where they end.
   mutable absl::Mutex mu_;

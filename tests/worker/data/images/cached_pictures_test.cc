@@ -76,10 +76,12 @@ class CachedPicturesTest : public testing::Test {
 
   // As another process does.
   std::unique_ptr<PictureSource> Open(const std::string& folder) {
-    return CachedPictures::Wrap(
-        std::make_unique<FakeSource>(&stored_), /*channels=*/3,
-        {folder,
-         [this](const std::string& text) { warnings_.push_back(text); }});
+    SharedCache cache;
+    cache.folder = folder;
+    cache.warn = [this](const std::string& text) { warnings_.push_back(text); };
+    cache.most_picture_bytes = most_bytes_;
+    return CachedPictures::Wrap(std::make_unique<FakeSource>(&stored_),
+                                /*channels=*/3, cache);
   }
   std::unique_ptr<PictureSource> Open() { return Open(folder_); }
 
@@ -104,6 +106,7 @@ class CachedPicturesTest : public testing::Test {
 
   const std::string folder_;
   Stored stored_;
+  int64_t most_bytes_ = HalfOfMemory();
   std::vector<std::string> warnings_;
 };
 
@@ -184,6 +187,15 @@ TEST_F(CachedPicturesTest, DoesNotKeepWhatIsInMemory) {
   stored_.stamp = 0;
   ExpectAll(*Open());
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(CachedPicturesTest, KeepsNoMoreThanTheMemoryHolds) {
+  most_bytes_ = static_cast<int64_t>(PictureOf(0, 0).pixels.size() +
+                                     PictureOf(1, 0).pixels.size());
+  ExpectAll(*Open());
+  ExpectAll(*Open());
+  EXPECT_EQ(stored_.reads, kPictures + kPictures - 2);
+  EXPECT_THAT(warnings_, IsEmpty());
 }
 
 // /dev/full has no space.
