@@ -47,6 +47,8 @@ def report_uncaught_errors(of: type = Error, others: bool = True) -> None:
     with its exit code, and, with `others`, other exceptions with a line for the job's
     user, too."""
     previous = sys.excepthook
+    if getattr(previous, 'reports', None) == (of, others):
+        return
 
     def hook(kind, error, trace) -> None:
         if isinstance(error, of):
@@ -63,6 +65,7 @@ def report_uncaught_errors(of: type = Error, others: bool = True) -> None:
             where = f' ({os.path.basename(last.filename)}:{last.lineno})' if last else ''
             _print_error(f'the program has failed: {kind.__name__}: {error}{where}')
 
+    hook.reports = (of, others)
     sys.excepthook = hook
 
 

@@ -548,8 +548,9 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
                     "`tributary train JOB --worker-command 'python3 PROGRAM'`, pass it "
                     'to `tributary.train(..., in_process=True)` as a function, or pass '
                     'coordinator="HOST:PORT" to connect')
-    session = _process_session = Session(coordinator)
+    # First: a program that starts late may learn here that the job is done.
     _process.report_uncaught_errors()
+    session = _process_session = Session(coordinator)
     _process.report_early_end(session._is_open, lambda: session._remedy)
     _process.stop_on_signals(session.stop)
     _process.keep_freed_memory()

@@ -153,6 +153,16 @@ class ConnectTest(unittest.TestCase):
              'raise tributary.Error("the reason")'], capture_output=True, text=True)
         self.assertEqual((result.returncode, result.stderr), (2, 'error: the reason\n'))
 
+    def test_a_program_that_starts_after_the_job_is_done_succeeds(self):
+        # The native library refuses to connect with this code.
+        result = subprocess.run(
+            [sys.executable, '-c', 'import tributary\n'
+             'def done(*_):\n'
+             '    raise tributary.Error("the job is done", tributary.errors.OUT_OF_RANGE)\n'
+             'tributary.session.Session = done\n'
+             'tributary.connect("127.0.0.1:1")'], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, 'the job is done\n'))
+
     def test_a_wrong_address_is_named(self):
         with self.assertRaisesRegex(tributary.Error, 'nowhere'):
             tributary.connect('nowhere')

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <set>
@@ -22,6 +23,14 @@
 
 namespace tributary {
 namespace {
+
+void IgnoreBrokenPipes() {
+  struct sigaction action;
+  if (sigaction(SIGPIPE, nullptr, &action) == 0 &&
+      (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
 
 // Returns at least one millisecond, because Gloo has no limit of zero.
 std::chrono::milliseconds ToMilliseconds(absl::Duration duration) {
@@ -208,6 +217,7 @@ absl::Status CannotConnect(const GlooMeshOptions& options,
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options) {
+  IgnoreBrokenPipes();
   if (const absl::Status there = CheckHost(options.host); !there.ok()) {
     return CannotConnect(options, there.message());
   }

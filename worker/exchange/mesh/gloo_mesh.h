@@ -38,11 +38,11 @@ struct GlooMeshOptions {
 };
 
 // Connects every pair of members. All members must call this function. The
-// connections are neither encrypted nor authenticated. The process must ignore
-// SIGPIPE, because Gloo may write to a member that has exited. Returns
-// Unavailable, with the reason, if `host` cannot be resolved, a connection
-// fails or the mesh is not complete in time, and otherwise the error of
-// `publish` or `find`.
+// connections are neither encrypted nor authenticated. From then on, the
+// process ignores SIGPIPE unless it has a handler: Gloo may write to a member
+// that has exited. Returns Unavailable, with the reason, if `host` cannot be
+// resolved, a connection fails or the mesh is not complete in time, and
+// otherwise the error of `publish` or `find`.
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options);
 

@@ -1,6 +1,5 @@
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
 
-#include <csignal>
 #include <map>
 #include <string>
 #include <thread>
@@ -14,7 +13,6 @@ namespace tributary {
 
 std::vector<std::unique_ptr<PeerMesh>> MakeGlooMeshes(int size,
                                                       absl::Duration timeout) {
-  std::signal(SIGPIPE, SIG_IGN);
   absl::Mutex mu;
   std::map<std::string, std::string> published;
   std::vector<absl::StatusOr<std::unique_ptr<PeerMesh>>> connected(size);

@@ -1,6 +1,7 @@
 // What every mesh promises.
 #include "worker/exchange/mesh/peer_mesh.h"
 
+#include <csignal>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -241,6 +242,18 @@ TEST(GlooMeshTest, AMemberThatIsLostBeforeItConnectsEndsTheConnecting) {
                          HasSubstr("member 0 of 2 of the all-reduce cannot "
                                    "connect")));
   }
+}
+
+// Gloo may write to a member that has exited.
+TEST(GlooMeshTest, ABrokenPipeDoesNotEndTheProcess) {
+  std::signal(SIGPIPE, SIG_DFL);
+  const auto meshes = MakeGlooMeshes(2);
+  EXPECT_EQ(std::raise(SIGPIPE), 0);
+  // The handler of a program stays.
+  const auto handle = [](int) {};
+  std::signal(SIGPIPE, handle);
+  const auto more = MakeGlooMeshes(2);
+  EXPECT_EQ(std::signal(SIGPIPE, SIG_IGN), static_cast<void (*)(int)>(handle));
 }
 
 TEST(GlooMeshTest, SaysWhyItCannotConnect) {
