@@ -27,6 +27,13 @@ int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
+// Returns the priority of rows that are needed together with a version of the
+// weights: before these. The result is odd, so that no Drop of weights removes
+// rows, for which a worker would wait forever.
+int64_t RowsPriority(int64_t version) {
+  return WritePriority(version, /*chunk=*/0) - 1;
+}
+
 // Returns how many differences of a chunk fit into the bytes of the whole
 // chunk, but at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
@@ -86,9 +93,7 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
   rows.begin_sum = [this](int64_t step, int node) {
     return BeginSum(step, node, /*chunk=*/0);
   };
-  rows.priority = [](int64_t version) {
-    return WritePriority(version, /*chunk=*/0);
-  };
+  rows.priority = [](int64_t version) { return RowsPriority(version); };
   rows_ = std::make_unique<RowSession>(std::move(rows));
 }
 

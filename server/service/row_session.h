@@ -36,7 +36,8 @@ class RowSession {
     // Returns a sum with the fields that identify the worker, or an error if
     // the node is not assigned to it.
     std::function<absl::StatusOr<NodeSum>(int64_t step, int node)> begin_sum;
-    // Returns the priority on the stream of the first chunk in a version.
+    // Returns the priority on the stream of rows that are needed together with
+    // a version of the weights.
     std::function<int64_t(int64_t version)> priority;
   };
   // What the pointers point to must outlive Close.

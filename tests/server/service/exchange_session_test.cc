@@ -8,6 +8,7 @@
 
 #include "common/base/monotonic_clock.h"
 #include "common/job/job.h"
+#include "common/stream/pack_rows.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/membership/member_secrets.h"
@@ -109,6 +110,46 @@ class ExchangeSessionTest : public testing::Test {
 };
 
 using P = std::pair<int64_t, int>;
+
+// Otherwise the worker would wait for them forever.
+TEST_F(ExchangeSessionTest, SendsRowsAlthoughNewerWeightsReplaceTheirVersion) {
+  UpdateEngine::Options options = SmallStoreOptions();
+  SparseTableSpec* const table = options.job.mutable_sparse()->add_table();
+  table->set_name("table");
+  table->set_dim(2);
+  table->set_buckets(4);
+  table->mutable_row_wise_adagrad()->set_learning_rate(0.1);
+  engine_ = *UpdateEngine::Create(
+      options,
+      *ArenaLayout::Create(TableOfOneParameter(
+          kSessionChunks * kSessionElements, kSessionElements)),
+      &pool_, [](const StepSums&) {});
+  served_.weights.engine = engine_.get();
+  Welcome();
+  Initialize();
+  WorkerMessage message;
+  message.mutable_rows_request()->set_request(9);
+  const OutgoingPayload keys =
+      PackRequest({{1, 2}}, message.mutable_rows_request());
+  Receive(message,
+          std::string(static_cast<const char*>(keys.data), keys.bytes));
+  for (const int64_t step : {0, 1}) {
+    for (int chunk = 0; chunk < kSessionChunks; ++chunk) {
+      Contribute(step, chunk);
+    }
+  }
+  std::vector<int64_t> answered;
+  std::vector<int64_t> versions;
+  while (const auto next = stream_.Read(session_.get())) {
+    if (next->message.has_rows()) {
+      answered.push_back(next->message.rows().request());
+    } else if (next->message.has_weights()) {
+      versions.push_back(next->message.weights().version());
+    }
+  }
+  EXPECT_THAT(answered, ElementsAre(9));
+  EXPECT_THAT(versions, ElementsAre(1, 1, 1, 2, 2, 2));
+}
 
 TEST_F(ExchangeSessionTest, RefusesWorkersBeforeTheModelIsKnown) {
   served_.weights.engine = nullptr;
