@@ -228,6 +228,17 @@ void MakeAsynchronous(JobSpec* job) {
   job->clear_on_nonfinite();
 }
 
+// At the other jobs' rates, gradients of old weights make some networks
+// diverge.
+void LowerLearningRate(JobSpec* job) {
+  if (!job->optimizer().has_sgd()) return;
+  SgdSpec* const sgd = job->mutable_optimizer()->mutable_sgd();
+  sgd->set_learning_rate(sgd->learning_rate() / 10);
+  for (auto& entry : *job->mutable_schedule()->mutable_table()) {
+    entry.set_learning_rate(entry.learning_rate() / 10);
+  }
+}
+
 }  // namespace
 
 bool Scenario::asynchronous() const {
@@ -273,7 +284,8 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   if (has_pipeline) MakePipelineJob(seed, &pipeline, &job);
   if (has_tables) MakeTablesJob(&tables, &job);
   Random asynchronous(Mix(seed, 59));
-  if (has_tables && asynchronous.Chance(0.15)) MakeAsynchronous(&job);
+  const bool is_asynchronous = has_tables && asynchronous.Chance(0.15);
+  if (is_asynchronous) MakeAsynchronous(&job);
   Random row_format(Mix(seed, 61));
   if (has_tables && row_format.Chance(0.3)) {
     job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
@@ -282,6 +294,7 @@ Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   MaybeOtherRule(&rule, &job);
   Random global_rule(Mix(seed, kGlobalRuleGenerator));
   MaybeGlobalRule(&global_rule, &job);
+  if (is_asynchronous) LowerLearningRate(&job);
   scenario.job = ResolveJob(job);
   MustBeValid(scenario.job);
   scenario.table = MakeTable(&random);
