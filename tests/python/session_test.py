@@ -79,6 +79,16 @@ class SessionTest(support.JobTest):
             arguments=['--tls-dir', folder, '--set', 'exchange.transport=WIRE'])
         self.assertEqual(one['weights_sha256'], secured['weights_sha256'])
 
+    def test_freed_memory_is_kept(self):
+        worker = os.path.join(support.WORKERS, 'freed_memory.py')
+        kept = {}
+        for name, environment in {'kept': {}, 'own': {'MALLOC_TRIM_THRESHOLD_': '131072'}}.items():
+            self.train(name, self.job(), worker, environment=environment)
+            kept[name] = int(self.log(name).split('kept ')[1].split()[0])
+        self.assertGreaterEqual(kept['kept'], 16 << 20)
+        # The user's environment sets malloc up.
+        self.assertLess(kept['own'], 16 << 20)
+
     def test_a_worker_that_is_terminated_leaves(self):
         whole = self.train('whole', self.job(), LINEAR)
         environment = {'MARKER': os.path.join(self.folder, 'marker')}

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/job/job.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
@@ -119,14 +120,17 @@ INSTANTIATE_TEST_SUITE_P(Models, InProcessModelTest,
                          testing::Values("mlp", "cnn", "gpt"),
                          [](const auto& info) { return info.param; });
 
-// Settings with which other messages travel than in a plain synchronous job.
+// Settings, divided by "; ", with which other messages travel than in a plain
+// synchronous job, or with which servers agree on more than the step.
 class InProcessSettingTest
     : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(InProcessSettingTest, HasTheBitsOfTheSameJobOverGrpc) {
   Runs runs("mlp");
-  runs.Set(GetParam().second);
   runs.Set("clip_norm=0.5");
+  for (const auto field : absl::StrSplit(GetParam().second, "; ")) {
+    runs.Set(std::string(field));
+  }
   const int servers =
       absl::StrContains(GetParam().second, "all_reduce") ? 1 : 2;
   EXPECT_EQ(runs.InProcess(/*workers=*/3, servers),
@@ -144,6 +148,11 @@ INSTANTIATE_TEST_SUITE_P(
                        "exchange.all_reduce={ shard_optimizer: true }"),
         std::make_pair("Streams", "exchange.transport=WIRE"),
         std::make_pair("Replicas", "recovery.journal=true"),
+        std::make_pair("Lamb",
+                       "clip_norm=0; optimizer.lamb={ learning_rate: 0.01 }"),
+        std::make_pair("Plateau",
+                       "evaluation.every_steps=2; schedule={ decay: PLATEAU "
+                       "decay_factor: 0.5 patience: 0 threshold: 0.5 }"),
         std::make_pair("Pipeline", "parallel.pipeline={ stages: 2 }"),
         std::make_pair("ShardedWeights", "parallel.sharded_weights=true")),
     [](const auto& info) { return info.param.first; });
