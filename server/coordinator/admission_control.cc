@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/backoff.h"
 #include "common/base/exit_code.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
@@ -13,10 +12,6 @@
 
 namespace tributary {
 namespace {
-
-// Further notices are dropped until TakeNotices is called. A worker that is
-// restarted in a loop would otherwise fill the memory.
-constexpr size_t kMostNotices = 100;
 
 // Returns the line about a worker that is removed for this reason.
 std::string CannotTakePart(const Member& member, const absl::Status& reason) {
@@ -190,8 +185,7 @@ void AdmissionControl::RefuseWorker(int64_t incarnation,
                                     const absl::Status& told,
                                     const std::string& line) {
   const Member& member = *attempt_.membership.Find(incarnation);
-  last_refusal_ = line;
-  if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
+  refusals_.AddRemoved(line);
   quorum_.Refuse(member);
   peers_.RemoveWorker(incarnation, told);
 }
@@ -207,8 +201,7 @@ void AdmissionControl::Expel(int64_t incarnation, const absl::Status& reason) {
 }
 
 void AdmissionControl::Dismiss(int64_t incarnation, const std::string& line) {
-  last_refusal_ = line;
-  if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
+  refusals_.AddRemoved(line);
   peers_.RemoveWorker(incarnation, absl::DeadlineExceededError(line));
 }
 
@@ -239,18 +232,6 @@ void AdmissionControl::EndWaits() {
 void AdmissionControl::SetInitialized() {
   initialized_ = true;
   initialized_since_ = attempt_.now();
-}
-
-void AdmissionControl::NoteRefusal(const std::string& who,
-                                   const absl::Status& status) {
-  // A worker that is told to join again, or that the job is done, is none.
-  if (IsTransient(status) || absl::IsOutOfRange(status)) return;
-  if (notices_.size() >= kMostNotices) return;
-  notices_.push_back(absl::StrCat(who, " is refused: ", status.message()));
-}
-
-std::vector<std::string> AdmissionControl::TakeNotices() {
-  return std::exchange(notices_, {});
 }
 
 void AdmissionControl::OpenWaiting() {
@@ -316,7 +297,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
       absl::StrCat(member.Name(), " failed: ", failure.message());
   if (failure.exit_code() == kExitPreempted) {
     // Named if no other worker joins in time.
-    last_refusal_ = reason;
+    refusals_.AddLeft(reason);
     peers_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
     return;
   }

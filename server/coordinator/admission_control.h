@@ -15,6 +15,7 @@
 #include "server/coordinator/training.h"
 #include "server/coordinator/work_assignment.h"
 #include "server/membership/membership.h"
+#include "server/membership/refusals.h"
 #include "server/membership/server_roster.h"
 #include "server/membership/start_quorum.h"
 
@@ -109,19 +110,10 @@ class AdmissionControl {
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).
   bool memory_failed() const { return memory_failed_; }
-  // Returns a text that names the last worker that was removed for one of the
-  // following reasons, and the reason: it had a different model or different
-  // data, it failed before it was ready, its device failed, it violated the
-  // protocol, or others waited for it for too long. Empty: there is none.
-  const std::string& last_refusal() const { return last_refusal_; }
-  // Adds a notice that the peer `who` was refused, because the peer broke the
-  // protocol or may not join. `status` states the reason. No effect if `status`
-  // means that the peer may join again or that training is complete, or if 100
-  // notices wait for TakeNotices.
-  void NoteRefusal(const std::string& who, const absl::Status& status);
-  // Returns the notices that were added since the last call. Each is a line for
-  // the log that names a refused peer and the reason.
-  std::vector<std::string> TakeNotices();
+  // Its last line is about a worker that had a different model or different
+  // data, failed before it was ready, whose device failed, that violated the
+  // protocol, or for which others waited for too long.
+  Refusals& refusals() { return refusals_; }
 
  private:
   void AdmitWaiting();
@@ -158,8 +150,7 @@ class AdmissionControl {
   std::vector<bool> stored_;  // See Beginning.
   bool memory_failed_ = false;
   absl::Time first_synced_ = absl::InfiniteFuture();
-  std::vector<std::string> notices_;
-  std::string last_refusal_;
+  Refusals refusals_;
 };
 
 }  // namespace tributary

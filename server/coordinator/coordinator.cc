@@ -62,9 +62,10 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
   const absl::StatusOr<int64_t> incarnation =
       speaks.ok() ? admission_.AddWorker(join, link) : speaks;
   if (!incarnation.ok()) {
-    admission_.NoteRefusal(absl::StrCat("a worker (host ", join.host(),
-                                        ", process ", join.pid(), ")"),
-                           incarnation.status());
+    admission_.refusals().AddRefused(
+        absl::StrCat("a worker (host ", join.host(), ", process ", join.pid(),
+                     ")"),
+        incarnation.status());
   }
   return incarnation;
 }
@@ -86,7 +87,7 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   // Otherwise it was removed, and that is noted.
   if (!status.ok() && attempt_.membership.Find(incarnation) != nullptr) {
     if (IsTransient(status)) {
-      admission_.NoteRefusal(name, status);
+      admission_.refusals().AddRefused(name, status);
     } else {
       admission_.Expel(incarnation, status);
     }
@@ -308,7 +309,7 @@ bool Coordinator::AwaitServersGone(absl::Duration timeout) {
 
 std::vector<std::string> Coordinator::TakeNotices() {
   absl::MutexLock lock(&mu_);
-  return admission_.TakeNotices();
+  return admission_.refusals().Take();
 }
 
 AttemptFacts Coordinator::Facts() const {

@@ -103,7 +103,7 @@ void Watchdog::AwaitWorkers(absl::Time now) {
   if (!attempt_.phase.under_way() || now - peers_.alone_since() <= timeout) {
     return;
   }
-  const std::string& refusal = admission_.last_refusal();
+  const std::string& refusal = admission_.refusals().last();
   attempt_.EndWithCheckpoint(
       absl::DeadlineExceededError(absl::StrCat(
           "no worker for ", absl::FormatDuration(timeout),
