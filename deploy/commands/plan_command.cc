@@ -53,7 +53,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(PlanFlags* flags) {
       "Predicts the bytes through the busiest link, the step time and the "
       "bottleneck of a job on a cluster: with one server, several servers, "
       "servers on the workers' hosts, and all-reduce. Measures the computing "
-      "time on this machine, which takes about a second, or as long as a "
+      "time on this machine, which takes one to ten seconds, or as long as a "
       "micro-batch of a large model. For a job with parallel.pipeline, "
       "predicts the stages, the bubble and the step time, with and without "
       "the pipeline. Traffic for in-memory replicas (recovery.journal) is not "
