@@ -1,5 +1,6 @@
 #include "tests/simulation/history.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -240,9 +241,12 @@ HistoryResult RunHistory(const HistoryOptions& options) {
   const absl::StatusOr<ArenaLayout> layout =
       ArenaLayout::Create(scenario.table);
   if (!layout.ok()) std::abort();
-  // The name is the same for each run of a seed.
+  // The name is the same for each run of a seed. Processes in other namespaces
+  // may have the same number.
+  struct stat space = {};
+  if (stat("/proc/self/ns/pid", &space) != 0) std::abort();
   const std::string folder =
-      absl::StrCat(options.folder, "/simulation-", getpid());
+      absl::StrCat(options.folder, "/simulation-", space.st_ino, "-", getpid());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder + "/disk");
   HistoryResult result;
