@@ -141,6 +141,53 @@ class EmbeddingTest(support.JobTest):
         # The last step of an epoch has micro-batches without samples.
         self.assertEqual(summary['workers_lost'], 0)
 
+    def in_worker(self, check):
+        """Calls check(session) in a micro-batch of a job in this process."""
+        import torch
+        checked = []
+
+        def work():
+            session = tributary.connect()
+            model = tributary.DistributedDataParallel(torch.nn.Linear(1, 1), session)
+            for step in session:
+                for batch in step.micro_batches:
+                    if not checked:
+                        check(session)
+                        checked.append(True)
+                    batch.backward(model(torch.ones(1, 1)).sum())
+                for piece in step.evaluation:
+                    piece.report(loss_sum=0.0)
+
+        tributary.train(JOB.replace('LAG', '0'), os.path.join(self.folder, 'run'),
+                        in_process=True, worker=work, workers=1, settings={'steps': 1})
+        self.assertEqual(checked, [True])
+
+    def test_has_the_bags_of_pytorch_without_keys(self):
+        import torch
+
+        def check(session):
+            for last in (False, True):
+                ours = tributary.EmbeddingBag(session, 'tags', include_last_offset=last)
+                plain = torch.nn.EmbeddingBag(4, 3, mode='sum', include_last_offset=last)
+                for offsets in ([], [0], [0, 0]):
+                    keys = torch.zeros(0, dtype=torch.int64)
+                    offsets = torch.tensor(offsets, dtype=torch.int64)
+                    if len(offsets) >= last:
+                        bags = ours(keys, offsets)
+                        self.assertEqual(bags.tolist(), plain(keys, offsets).tolist())
+                        self.assertEqual(bags.shape[1], 3)
+                        bags.sum().backward()
+                for keys, offsets in (([1, 2], [1, 2]), ([1, 2], []), ([1, 2], [3]),
+                                      ([1, 2], [0, 3]), ([], [1]), ([1, 2], [0, 2, 1])):
+                    with self.subTest((keys, offsets, last)), \
+                            self.assertRaisesRegex(tributary.Error, 'tags'):
+                        ours(torch.tensor(keys, dtype=torch.int64),
+                             torch.tensor(offsets, dtype=torch.int64))
+            with self.assertRaisesRegex(tributary.Error, 'no numbers'):
+                ours(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+
+        self.in_worker(check)
+
     def test_mistakes_are_errors(self):
         for mistake, words in (
                 ('feature', ["'films'", 'watched', 'tags']),
