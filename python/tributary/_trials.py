@@ -220,6 +220,10 @@ class JobFields:
     def get(self, path: str, default: str = '') -> str:
         return self._values.get(path, default)
 
+    def has(self, path: str) -> bool:
+        """Returns whether a field of the message at `path` is set."""
+        return any(field.startswith(path + '.') for field in self._values)
+
     def number(self, path: str) -> int:
         """Returns an integer; 0 if the field is absent."""
         return int(self.get(path, '0'))
