@@ -436,21 +436,24 @@ class Session:
 
     def close(self) -> None:
         """Leaves the job. Waits until the connections are closed."""
-        with self._lock:
-            if self._handle is not None:
-                self._rank, self._world_size = self.rank, self.world_size
+        # A forked process has a copy of the session and of its lock, but not its threads.
+        forked = os.getpid() != self._process
+        with contextlib.nullcontext() if forked else self._lock:
+            if self._handle is None:
+                return
+            self._rank, self._world_size = self.rank, self.world_size
             handle, self._handle = self._handle, None
-            if self._give_turn is not None and handle is not None:
+            if forked:
+                return
+            if self._give_turn is not None:
                 # In this order, so that the rule's error is not that of the worker.
                 self._library.worker_stop(handle)
                 self._give_turn()
-            # A forked process has a copy of the session, but not its threads.
-            if handle is not None and os.getpid() == self._process:
-                try:
-                    self._end_copies()
-                finally:
-                    if self._thread is None:
-                        self._library.worker_free(handle)
+            try:
+                self._end_copies()
+            finally:
+                if self._thread is None:
+                    self._library.worker_free(handle)
 
     def __enter__(self) -> 'Session':
         return self

@@ -9,6 +9,8 @@ import pydoc
 import signal
 import subprocess
 import sys
+import threading
+import types
 import unittest
 
 import numpy as np
@@ -207,6 +209,25 @@ class ItemTest(unittest.TestCase):
     def test_samples_are_collated_like_those_of_a_data_loader(self):
         x, y = self.piece().load([(np.full(3, i), i) for i in range(5)])
         self.assertEqual((x.shape, y.tolist()), ((2, 3), [2, 3]))
+
+
+class ForkTest(unittest.TestCase):
+
+    def test_a_forked_process_closes_only_its_copy_of_a_session(self):
+        session, calls = tributary.Session.__new__(tributary.Session), []
+        session._library = types.SimpleNamespace(
+            worker_rank=lambda _: 3, worker_workers=lambda _: 4,
+            worker_stop=calls.append, worker_free=calls.append)
+        session._handle, session._thread = 1, None
+        session._model, session._give_turn = None, lambda: calls.append('turn')
+        session._process = os.getppid()
+        session._lock = threading.Lock()
+        with session._lock:  # By a thread of the parent, when it forked.
+            session.close()
+        self.assertEqual(calls, [])
+        self.assertEqual((session.rank, session.world_size), (3, 4))
+        with self.assertRaisesRegex(tributary.Error, 'closed'):
+            session._open()
 
 
 class HelpTest(unittest.TestCase):
