@@ -155,6 +155,7 @@ class Rule:
         states: Sequence[Any] = ()
         if bytes(state[:len(_MAGIC)]).strip(b'\0'):
             states = _unpack(state)
+            self._is_initial = False
             self._restore(states)
         elif not self._is_initial:
             self._restore(copy.deepcopy(self._initial))

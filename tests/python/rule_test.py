@@ -1,8 +1,10 @@
 """Jobs with an update rule of the program."""
 
+import ctypes
 import os
 import subprocess
 import sys
+import types
 import unittest
 
 import tributary
@@ -177,6 +179,34 @@ class RuleTest(support.JobTest):
             with self.subTest(rule):
                 self.assert_fails(words, rule, self.write_job('job', JOB), WORKER,
                                   settings={'steps': STEPS}, environment={'RULE': rule})
+
+    def unconnected(self, network):
+        """Returns a rule, momentum, that only the test calls."""
+        import torch
+        from tributary import _rule
+
+        session = types.SimpleNamespace(
+            _library=types.SimpleNamespace(
+                worker_set_rule=lambda *_: 0, **dict.fromkeys(_rule._WAITS)),
+            _open=lambda: 1)
+        worker = types.SimpleNamespace(_tensors=list(network.parameters()), session=session)
+        return _rule.Rule(torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9), worker)
+
+    def test_the_initial_state_comes_back_after_a_state_that_no_step_has_used(self):
+        import torch
+        network = torch.nn.Linear(2, 1)
+        before, joined = self.unconnected(network), self.unconnected(network)
+        network(torch.ones(1, 2)).sum().backward()
+        before._parts[0].step()
+        state = (ctypes.c_char * 4096)()
+        before._capacity = len(state)
+        before._save(ctypes.addressof(state), len(state))
+        joined._load(ctypes.addressof(state), len(state))
+        self.assertTrue(joined._parts[0].state_dict()['state'])
+        # The job returns to step 0, where the state is zero.
+        zeros = (ctypes.c_char * 4096)()
+        joined._load(ctypes.addressof(zeros), len(zeros))
+        self.assertEqual(joined._parts[0].state_dict()['state'], {})
 
     def test_a_job_with_another_optimizer_refuses_the_rule(self):
         job = JOB.replace('program {}', 'sgd { learning_rate: 0.1 }')
