@@ -354,7 +354,7 @@ def _unpack(state: Any) -> Any:
         if end > len(view):
             raise ValueError('it is truncated')
         return _Decoder(view, end).decode(json.loads(bytes(view[begin:end])))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError,
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError,
             RuntimeError) as error:
         raise Error('the saved state of the rule cannot be read: '
                     f'{type(error).__name__}: {error}') from error

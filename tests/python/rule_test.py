@@ -1,6 +1,7 @@
 """Jobs with an update rule of the program."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -207,6 +208,17 @@ class RuleTest(support.JobTest):
         zeros = (ctypes.c_char * 4096)()
         joined._load(ctypes.addressof(zeros), len(zeros))
         self.assertEqual(joined._parts[0].state_dict()['state'], {})
+
+    def test_a_damaged_state_is_an_error(self):
+        from tributary import _rule
+        for state in (['list'], ['tuple'], ['dict'], ['dict', [[1]]], ['tensor'], [], [[]],
+                      ['other', []], ['tensor', 'float32', [1 << 40]], {}, ['counter']):
+            text = json.dumps(state).encode()
+            with self.subTest(state), self.assertRaises(tributary.Error):
+                _rule._unpack(_rule._MAGIC + len(text).to_bytes(8, 'little') + text)
+        for damaged in (b'', _rule._MAGIC, _rule._MAGIC + b'\xff' * 8, b'x' * 32):
+            with self.subTest(damaged), self.assertRaises(tributary.Error):
+                _rule._unpack(damaged)
 
     def test_a_job_with_another_optimizer_refuses_the_rule(self):
         job = JOB.replace('program {}', 'sgd { learning_rate: 0.1 }')
