@@ -101,8 +101,7 @@ class RunningJob:
         self._temporary = tempfile.TemporaryDirectory()
         self._path = job.write(self._temporary.name, text)
         self._metrics = os.path.join(output, 'metrics.jsonl')
-        resumes = any(argument.partition('=')[0] == '--resume'
-                      for argument in (*job.arguments, *arguments))
+        resumes = has_flag([*job.arguments, *arguments], '--resume')
         self._earlier = None if resumes else _state_of(self._metrics)
         self._process = subprocess.Popen(
             job.command(self._path, output, settings, arguments), cwd=job.folder,
@@ -183,6 +182,11 @@ class RunningJob:
         self.wait()
         with open(os.path.join(self._output, 'summary.json'), encoding='utf-8') as file:
             return json.load(file)
+
+
+def has_flag(arguments: Sequence[str], flag: str) -> bool:
+    """Returns whether `arguments` have `flag VALUE` or `flag=VALUE`."""
+    return any(argument.partition('=')[0] == flag for argument in arguments)
 
 
 def _state_of(path: str) -> Optional[tuple[int, int, int]]:

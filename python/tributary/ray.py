@@ -21,7 +21,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from ray import tune
 
-from ._trials import JobFields, TrialJob, with_steps
+from ._trials import JobFields, TrialJob, has_flag, with_steps
 from .errors import Error
 from .launch import JobDescription
 
@@ -141,7 +141,7 @@ class _JobTrainable(tune.Trainable):
             arguments.append('--allow-job-changes')
         resources = self.trial_resources
         cpus = int(resources.required_resources.get('CPU', 0)) if resources else 0
-        if '--threads' not in self._job.arguments:
+        if not has_flag(self._job.arguments, '--threads'):
             arguments += ['--threads', str(max(1, cpus // self._job.workers))]
         with self._job.start(self._run, self._settings, arguments,
                              with_steps(self._text, steps)) as job:
