@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _GROUPS = {'decay': 1, 'no_decay': 2, 'statistics': 3}
 
+# Where `tributary train`, torchrun, Slurm and Open MPI say which worker of its machine
+# a process is.
+_LOCAL_RANKS = ('TRIBUTARY_LOCAL_RANK', 'LOCAL_RANK', 'SLURM_LOCALID',
+                'OMPI_COMM_WORLD_LOCAL_RANK')
+
 # One of these tells a worker where its servers are.
 _LAUNCHERS = ('TRIBUTARY_COORDINATOR', 'MASTER_ADDR', 'SLURM_PROCID',
               'OMPI_COMM_WORLD_RANK')
@@ -235,6 +240,25 @@ class Session:
         """Number of this worker, from 0. It keeps its rank as long as it takes part, and
         another worker may get the rank of a lost worker."""
         return self._library.worker_rank(self._open()) if self._handle else self._rank
+
+    @property
+    def local_rank(self) -> int:
+        """Number of this worker among those on its machine, from 0, to choose a GPU:
+
+            model.to(f'cuda:{session.local_rank % torch.cuda.device_count()}')
+
+        It is that of `tributary train`, torchrun, Slurm or Open MPI; 0 if the program was
+        started in another way.
+        """
+        if self._thread is not None:
+            return self.rank
+        name = next(filter(os.environ.get, _LOCAL_RANKS), None)
+        if name is None:
+            return 0
+        if not os.environ[name].isdecimal():
+            raise Error(f'the variable {name} is {os.environ[name]!r}, expected a whole '
+                        'number from 0; correct or unset it')
+        return int(os.environ[name])
 
     @property
     def world_size(self) -> int:

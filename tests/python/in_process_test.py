@@ -78,6 +78,16 @@ class InProcessTest(support.JobTest):
             self.assertEqual(more['weights_sha256'], one['weights_sha256'])
             self.assertEqual(shown, '')
 
+    def test_threads_are_workers_of_one_machine(self):
+        numbers, compute = [], linear()
+
+        def worker():
+            compute()
+            numbers.append(tributary._in_process.current_worker().session.local_rank)
+
+        self.run_job('run', worker, workers=3)
+        self.assertEqual(sorted(numbers), [0, 1, 2])
+
     def test_random_numbers_do_not_depend_on_the_number_of_workers(self):
         one, shown = self.run_job('one', linear(lambda _: True))
         self.assertEqual(shown, '')

@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -209,6 +210,29 @@ class ItemTest(unittest.TestCase):
     def test_samples_are_collated_like_those_of_a_data_loader(self):
         x, y = self.piece().load([(np.full(3, i), i) for i in range(5)])
         self.assertEqual((x.shape, y.tolist()), ((2, 3), [2, 3]))
+
+
+class LocalRankTest(unittest.TestCase):
+
+    def local_rank(self, **variables):
+        session = tributary.Session.__new__(tributary.Session)
+        session._thread = None
+        with mock.patch.dict(os.environ, variables, clear=True):
+            return session.local_rank
+
+    def test_is_that_of_the_launcher(self):
+        self.assertEqual(self.local_rank(), 0)
+        others = {'LOCAL_RANK': '2', 'SLURM_LOCALID': '3', 'OMPI_COMM_WORLD_LOCAL_RANK': '4'}
+        self.assertEqual(self.local_rank(TRIBUTARY_LOCAL_RANK='1', **others), 1)
+        # As the program does, it takes an empty variable for one that is not set.
+        self.assertEqual(self.local_rank(TRIBUTARY_LOCAL_RANK='', **others), 2)
+        self.assertEqual(self.local_rank(SLURM_LOCALID='3'), 3)
+        self.assertEqual(self.local_rank(OMPI_COMM_WORLD_LOCAL_RANK='4'), 4)
+
+    def test_a_wrong_number_is_an_error(self):
+        for value in ('one', '-1', '1.0', ' '):
+            with self.subTest(value), self.assertRaisesRegex(tributary.Error, 'LOCAL_RANK'):
+                self.local_rank(LOCAL_RANK=value)
 
 
 class ForkTest(unittest.TestCase):
