@@ -556,7 +556,8 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
         coordinator: address of server 0 as HOST:PORT; default: from the environment.
         threads: number of threads with which PyTorch computes, if the program has
             imported it before. All workers should use the same number, because it
-            affects the bits of some operations.
+            affects the bits of some operations. `--threads` of `tributary train`,
+            which divides the machine's cores by default, does not change it.
         deterministic: whether PyTorch uses only deterministic algorithms.
 
     Raises:
