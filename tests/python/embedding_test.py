@@ -141,13 +141,15 @@ class EmbeddingTest(support.JobTest):
         # The last step of an epoch has micro-batches without samples.
         self.assertEqual(summary['workers_lost'], 0)
 
-    def in_worker(self, check):
-        """Calls check(session) in a micro-batch of a job in this process."""
+    def in_worker(self, check, before=lambda session: None):
+        """Calls before(session), and in a micro-batch check(session), in a job in this
+        process."""
         import torch
         checked = []
 
         def work():
             session = tributary.connect()
+            before(session)
             model = tributary.DistributedDataParallel(torch.nn.Linear(1, 1), session)
             for step in session:
                 for batch in step.micro_batches:
@@ -189,19 +191,35 @@ class EmbeddingTest(support.JobTest):
         self.in_worker(check)
 
     def test_mistakes_are_errors(self):
-        for mistake, words in (
-                ('feature', ["'films'", 'watched', 'tags']),
-                ('mode', ["'tags'", 'SUM', 'MEAN']),
-                ('pooling', ["'watched'", 'pooling: NONE']),
-                ('bag', ["'shown'", 'tributary.Embedding']),
-                ('type', ["'tags'", 'float32']),
-                ('outside', ['outside']),
-                ('offsets', ["'watched'", 'offsets'])):
-            with self.subTest(mistake):
-                worker = os.path.join(support.WORKERS, 'table_mistakes.py')
-                self.assert_fails(words, mistake,
-                                  self.write_job('job', JOB.replace('LAG', '0')), worker,
-                                  settings={'steps': 2}, environment={'MISTAKE': mistake})
+        import torch
+        made, one, bag = {}, torch.tensor([[1]]), tributary.EmbeddingBag
+
+        def check(mistake, words):
+            with self.assertRaises(tributary.Error) as raised:
+                mistake()
+            for word in words:
+                self.assertIn(word, str(raised.exception))
+
+        def outside(session):
+            made['tags'], made['watched'] = bag(session, 'tags'), bag(session, 'watched')
+            for mistake, words in (
+                    (lambda: bag(session, 'films'), ["'films'", 'watched', 'tags']),
+                    (lambda: bag(session, 'tags', mode='mean'), ["'tags'", 'SUM', 'MEAN']),
+                    (lambda: tributary.Embedding(session, 'watched'),
+                     ["'watched'", 'pooling: NONE']),
+                    (lambda: bag(session, 'shown'), ["'shown'", 'tributary.Embedding']),
+                    (lambda: made['tags'](one), ["'tags'", 'outside'])):
+                check(mistake, words)
+
+        def inside(_):
+            for mistake, words in (
+                    (lambda: made['tags'](one.float()), ["'tags'", 'float32']),
+                    (lambda: made['tags'](one[0]), ["'tags'", 'dimensions']),
+                    (lambda: made['watched'](torch.tensor([1, 2]), torch.tensor([1])),
+                     ["'watched'", 'offsets'])):
+                check(mistake, words)
+
+        self.in_worker(inside, outside)
 
 
 class KeysTest(support.JobTest):
