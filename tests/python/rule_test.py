@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 import unittest
+from unittest import mock
 
 import tributary
 
@@ -171,15 +172,17 @@ class RuleTest(support.JobTest):
         self.assertNotIn('set it to', str(error))
 
     def test_mistakes_are_errors(self):
+        sys.path.insert(0, support.WORKERS)
+        import ruled
         for rule, words in (
                 ('precise', ['load_state_dict does not restore', "['sum']"]),
                 ('unsaved', ["['made_by']['object']", 'cannot be saved']),
                 ('other', ['not in the module']),
                 ('nothing', ['without the method step']),
                 ('none', ['optimizer.program', 'rule'])):
-            with self.subTest(rule):
-                self.assert_fails(words, rule, self.write_job('job', JOB), WORKER,
-                                  settings={'steps': STEPS}, environment={'RULE': rule})
+            with self.subTest(rule), mock.patch.dict(os.environ, RULE=rule):
+                self.assert_fails_in_process(words, rule, JOB, ruled.work,
+                                             settings={'steps': STEPS})
 
     def unconnected(self, network):
         """Returns a rule, momentum, that only the test calls."""
