@@ -87,14 +87,17 @@ class _Run:
         # an interrupted Thread.join, Python takes the thread for ended.
         ended = threading.Event()
         threading.Thread(target=self._train, args=(ended,), name='tributary job').start()
-        try:
-            ended.wait()
-        except BaseException:
-            self._library.run_stop(self._handle)
-            ended.wait()
-            raise
-        finally:
-            self._library.run_free(self._handle)
+        interrupt: Optional[BaseException] = None
+        while not ended.is_set():
+            try:
+                ended.wait()
+            except BaseException as raised:
+                # A further Ctrl-C waits, too: the job is freed when it has ended.
+                interrupt = interrupt or raised
+                self._library.run_stop(self._handle)
+        self._library.run_free(self._handle)
+        if interrupt is not None:
+            raise interrupt
         if self._stopped_by is not None:
             raise self._stopped_by
         error = self._error

@@ -155,6 +155,7 @@ class Rule:
         states: Sequence[Any] = ()
         if bytes(state[:len(_MAGIC)]).strip(b'\0'):
             states = _unpack(state)
+            self._is_initial = False
             self._restore(states)
         elif not self._is_initial:
             self._restore(copy.deepcopy(self._initial))
@@ -353,7 +354,7 @@ def _unpack(state: Any) -> Any:
         if end > len(view):
             raise ValueError('it is truncated')
         return _Decoder(view, end).decode(json.loads(bytes(view[begin:end])))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError,
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError,
             RuntimeError) as error:
         raise Error('the saved state of the rule cannot be read: '
                     f'{type(error).__name__}: {error}') from error

@@ -100,6 +100,9 @@ class RunningJob:
         # Removed when the job has ended.
         self._temporary = tempfile.TemporaryDirectory()
         self._path = job.write(self._temporary.name, text)
+        self._metrics = os.path.join(output, 'metrics.jsonl')
+        resumes = has_flag([*job.arguments, *arguments], '--resume')
+        self._earlier = None if resumes else _state_of(self._metrics)
         self._process = subprocess.Popen(
             job.command(self._path, output, settings, arguments), cwd=job.folder,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding='utf-8',
@@ -143,13 +146,16 @@ class RunningJob:
     def evaluations(self) -> Iterator[dict[str, Any]]:
         """Yields the lines of metrics.jsonl about evaluations, each step once, as soon as
         they are written, until the job has ended."""
-        metrics = _GrowingFile(os.path.join(self._output, 'metrics.jsonl'))
+        metrics = _GrowingFile(self._metrics)
         last = -1
         ended = False
         while not ended:
             # Looked at first, so that no line is missed.
             ended = self._process.poll() is not None
-            for row in filter(None, map(parse_line, metrics.read_lines())):
+            # The program may still refuse, or replace, the results of an earlier run.
+            lines = [] if _state_of(self._metrics) == self._earlier \
+                else metrics.read_lines()
+            for row in filter(None, map(parse_line, lines)):
                 # A job that goes back to a checkpoint evaluates a step again.
                 if 'evaluation_loss' in row and row['step'] > last:
                     last = row['step']
@@ -176,6 +182,20 @@ class RunningJob:
         self.wait()
         with open(os.path.join(self._output, 'summary.json'), encoding='utf-8') as file:
             return json.load(file)
+
+
+def has_flag(arguments: Sequence[str], flag: str) -> bool:
+    """Returns whether `arguments` have `flag VALUE` or `flag=VALUE`."""
+    return any(argument.partition('=')[0] == flag for argument in arguments)
+
+
+def _state_of(path: str) -> Optional[tuple[int, int, int]]:
+    """Returns what changes when a file is written to or replaced; None without it."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class _GrowingFile:
@@ -219,6 +239,10 @@ class JobFields:
 
     def get(self, path: str, default: str = '') -> str:
         return self._values.get(path, default)
+
+    def has(self, path: str) -> bool:
+        """Returns whether a field of the message at `path` is set."""
+        return any(field.startswith(path + '.') for field in self._values)
 
     def number(self, path: str) -> int:
         """Returns an integer; 0 if the field is absent."""

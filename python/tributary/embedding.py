@@ -119,13 +119,15 @@ class EmbeddingBag(_Table):
         if keys.dim() == 2 and offsets is None:
             ends = np.arange(1, keys.shape[0] + 1, dtype=np.int64) * keys.shape[1]
         elif keys.dim() == 1 and offsets is not None:
-            begins = offsets.detach().cpu().numpy().astype(np.int64)
-            ends = begins[1:] if self.include_last_offset else \
-                np.append(begins[1:], len(keys))
-            if len(begins) and begins[0] != 0 or (len(ends) and ends[-1] != len(keys)):
-                raise Error(f'the offsets of feature {self.feature.name!r} begin with '
-                            f'{int(begins[0])} and end with {int(ends[-1])}, expected 0 '
-                            f'and the number of keys, {len(keys)}')
+            bounds = offsets.detach().cpu().numpy().astype(np.int64)
+            if not self.include_last_offset:
+                bounds = np.append(bounds, len(keys))
+            # Keys without bags are refused, too.
+            if not len(bounds) or bounds[0] != 0 or bounds[-1] != len(keys):
+                found = f'{bounds[0]} and {bounds[-1]}' if len(bounds) else 'no numbers'
+                raise Error(f'the offsets of feature {self.feature.name!r} begin and end '
+                            f'with {found}, expected 0 and the number of keys, {len(keys)}')
+            ends = bounds[1:]
         else:
             raise Error(f'the keys of feature {self.feature.name!r} have '
                         f'{keys.dim()} dimensions{"" if offsets is None else " and offsets"}'

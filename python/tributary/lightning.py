@@ -90,7 +90,7 @@ class _Strategy:
     @property
     def root_device(self) -> torch.device:
         devices = self.parallel_devices or [torch.device('cpu')]
-        return devices[self.session.rank % len(devices)]
+        return devices[self.session.local_rank % len(devices)]
 
     @property
     def is_global_zero(self) -> bool:
@@ -102,7 +102,7 @@ class _Strategy:
 
     @property
     def local_rank(self) -> int:
-        return self.session.rank
+        return self.session.local_rank
 
     @property
     def world_size(self) -> int:

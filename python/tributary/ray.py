@@ -21,7 +21,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from ray import tune
 
-from ._trials import JobFields, TrialJob, with_steps
+from ._trials import JobFields, TrialJob, has_flag, with_steps
 from .errors import Error
 from .launch import JobDescription
 
@@ -47,7 +47,8 @@ def trainable(job: JobDescription, *,
     processes on the machine where Ray has placed the trial, and evaluates it. It reports
     `steps`, `loss`, the results of the evaluation (`evaluation_loss`,
     `evaluation_accuracy`, `evaluation_NAME` for those that the program has named) and
-    `weights_sha256`, the digest of the weights. A trial is done after the job's last step.
+    `weights_sha256`, the digest of the weights. A trial is done after the job's last step, or
+    when its program calls `Session.end_job`.
     The weights have the bits of a job that was not interrupted.
 
     A checkpoint of a trial is a checkpoint of the job. Schedulers that pause trials
@@ -59,7 +60,8 @@ def trainable(job: JobDescription, *,
 
     Args:
         job: path of the job file, which is read now, or a dict as for `launch`. It must
-            have `steps`, and evaluations. Paths in it are relative to the current folder.
+            have `steps`, and evaluations, but not `stop_when`. Paths in it are relative
+            to the current folder.
         settings: fields of the job to change for all trials; or a function that returns
             the fields for the configuration of a trial. Without a function, the names in
             the configuration are paths of fields.
@@ -105,6 +107,10 @@ class _JobTrainable(tune.Trainable):
         self._text, self._steps = text, fields.number('steps')
         if self._steps == 0:
             raise Error('trials have a number of steps: set steps in the job')
+        if fields.has('stop_when'):
+            # It does not see that an iteration is not the whole job.
+            raise Error("Ray's schedulers decide when trials end: remove stop_when from "
+                        'the job, or set stop of ray.tune.RunConfig in its place')
         self._each = self._steps_per_iteration or fields.number('evaluation.every_steps')
         if self._each <= 0:
             raise Error('set evaluation.every_steps in the job, or steps_per_iteration')
@@ -135,19 +141,20 @@ class _JobTrainable(tune.Trainable):
             arguments.append('--allow-job-changes')
         resources = self.trial_resources
         cpus = int(resources.required_resources.get('CPU', 0)) if resources else 0
-        if '--threads' not in self._job.arguments:
+        if not has_flag(self._job.arguments, '--threads'):
             arguments += ['--threads', str(max(1, cpus // self._job.workers))]
         with self._job.start(self._run, self._settings, arguments,
                              with_steps(self._text, steps)) as job:
             summary = job.summary()
-        self._checkpoint, self._done = None, steps
+        # Fewer if the program has ended the job; see Session.end_job.
+        self._checkpoint, self._done = None, summary['steps']
         evaluation = summary.get('evaluation') or {}
         return {
-            'steps': steps, 'loss': summary.get('final_loss'),
+            'steps': self._done, 'loss': summary.get('final_loss'),
             **{f'evaluation_{name}': value for name, value in evaluation.items()
                if name != 'step'},
             'weights_sha256': summary.get('weights_sha256', ''),
-            tune.result.DONE: steps == self._steps}
+            tune.result.DONE: self._done < steps or steps == self._steps}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         with open(os.path.join(checkpoint_dir, _STATE), 'w', encoding='utf-8') as file:

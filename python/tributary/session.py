@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _GROUPS = {'decay': 1, 'no_decay': 2, 'statistics': 3}
 
+# Where `tributary train`, torchrun, Slurm and Open MPI say which worker of its machine
+# a process is.
+_LOCAL_RANKS = ('TRIBUTARY_LOCAL_RANK', 'LOCAL_RANK', 'SLURM_LOCALID',
+                'OMPI_COMM_WORLD_LOCAL_RANK')
+
 # One of these tells a worker where its servers are.
 _LAUNCHERS = ('TRIBUTARY_COORDINATOR', 'MASTER_ADDR', 'SLURM_PROCID',
               'OMPI_COMM_WORLD_RANK')
@@ -237,6 +242,25 @@ class Session:
         return self._library.worker_rank(self._open()) if self._handle else self._rank
 
     @property
+    def local_rank(self) -> int:
+        """Number of this worker among those on its machine, from 0, to choose a GPU:
+
+            model.to(f'cuda:{session.local_rank % torch.cuda.device_count()}')
+
+        It is that of `tributary train`, torchrun, Slurm or Open MPI; 0 if the program was
+        started in another way.
+        """
+        if self._thread is not None:
+            return self.rank
+        name = next(filter(os.environ.get, _LOCAL_RANKS), None)
+        if name is None:
+            return 0
+        if not os.environ[name].isdecimal():
+            raise Error(f'the variable {name} is {os.environ[name]!r}, expected a whole '
+                        'number from 0; correct or unset it')
+        return int(os.environ[name])
+
+    @property
     def world_size(self) -> int:
         """Number of workers with which the job has begun; others may have joined or
         left. Nothing that decides weights should depend on it."""
@@ -436,21 +460,24 @@ class Session:
 
     def close(self) -> None:
         """Leaves the job. Waits until the connections are closed."""
-        with self._lock:
-            if self._handle is not None:
-                self._rank, self._world_size = self.rank, self.world_size
+        # A forked process has a copy of the session and of its lock, but not its threads.
+        forked = os.getpid() != self._process
+        with contextlib.nullcontext() if forked else self._lock:
+            if self._handle is None:
+                return
+            self._rank, self._world_size = self.rank, self.world_size
             handle, self._handle = self._handle, None
-            if self._give_turn is not None and handle is not None:
+            if forked:
+                return
+            if self._give_turn is not None:
                 # In this order, so that the rule's error is not that of the worker.
                 self._library.worker_stop(handle)
                 self._give_turn()
-            # A forked process has a copy of the session, but not its threads.
-            if handle is not None and os.getpid() == self._process:
-                try:
-                    self._end_copies()
-                finally:
-                    if self._thread is None:
-                        self._library.worker_free(handle)
+            try:
+                self._end_copies()
+            finally:
+                if self._thread is None:
+                    self._library.worker_free(handle)
 
     def __enter__(self) -> 'Session':
         return self
@@ -529,7 +556,8 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
         coordinator: address of server 0 as HOST:PORT; default: from the environment.
         threads: number of threads with which PyTorch computes, if the program has
             imported it before. All workers should use the same number, because it
-            affects the bits of some operations.
+            affects the bits of some operations. `--threads` of `tributary train`,
+            which divides the machine's cores by default, does not change it.
         deterministic: whether PyTorch uses only deterministic algorithms.
 
     Raises:

@@ -173,16 +173,10 @@ class MistakesTest(support.JobTest):
                  'batch { global: 8 micro_batches: 2 }'))
 
     def check(self, mistake, *words):
-        """In threads of this process, which need no second to import PyTorch."""
         sys.path.insert(0, support.WORKERS)
         import mistakes
         with self.subTest(mistake):
-            with self.assertRaises(tributary.JobFailed) as raised:
-                tributary.train(self.job(mistake), os.path.join(self.folder, mistake),
-                                in_process=True, worker=mistakes.main, workers=1)
-            for word in words:
-                self.assertIn(word, str(raised.exception))
-            self.assertNotIn('\n', str(raised.exception))
+            self.assert_fails_in_process(words, mistake, self.job(mistake), mistakes.main)
 
     def check_process(self, mistake, *words):
         with self.subTest(mistake):

@@ -141,20 +141,85 @@ class EmbeddingTest(support.JobTest):
         # The last step of an epoch has micro-batches without samples.
         self.assertEqual(summary['workers_lost'], 0)
 
+    def in_worker(self, check, before=lambda session: None):
+        """Calls before(session), and in a micro-batch check(session), in a job in this
+        process."""
+        import torch
+        checked = []
+
+        def work():
+            session = tributary.connect()
+            before(session)
+            model = tributary.DistributedDataParallel(torch.nn.Linear(1, 1), session)
+            for step in session:
+                for batch in step.micro_batches:
+                    if not checked:
+                        check(session)
+                        checked.append(True)
+                    batch.backward(model(torch.ones(1, 1)).sum())
+                for piece in step.evaluation:
+                    piece.report(loss_sum=0.0)
+
+        tributary.train(JOB.replace('LAG', '0'), os.path.join(self.folder, 'run'),
+                        in_process=True, worker=work, workers=1, settings={'steps': 1})
+        self.assertEqual(checked, [True])
+
+    def test_has_the_bags_of_pytorch_without_keys(self):
+        import torch
+
+        def check(session):
+            for last in (False, True):
+                ours = tributary.EmbeddingBag(session, 'tags', include_last_offset=last)
+                plain = torch.nn.EmbeddingBag(4, 3, mode='sum', include_last_offset=last)
+                for offsets in ([], [0], [0, 0]):
+                    keys = torch.zeros(0, dtype=torch.int64)
+                    offsets = torch.tensor(offsets, dtype=torch.int64)
+                    if len(offsets) >= last:
+                        bags = ours(keys, offsets)
+                        self.assertEqual(bags.tolist(), plain(keys, offsets).tolist())
+                        self.assertEqual(bags.shape[1], 3)
+                        bags.sum().backward()
+                for keys, offsets in (([1, 2], [1, 2]), ([1, 2], []), ([1, 2], [3]),
+                                      ([1, 2], [0, 3]), ([], [1]), ([1, 2], [0, 2, 1])):
+                    with self.subTest((keys, offsets, last)), \
+                            self.assertRaisesRegex(tributary.Error, 'tags'):
+                        ours(torch.tensor(keys, dtype=torch.int64),
+                             torch.tensor(offsets, dtype=torch.int64))
+            with self.assertRaisesRegex(tributary.Error, 'no numbers'):
+                ours(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+
+        self.in_worker(check)
+
     def test_mistakes_are_errors(self):
-        for mistake, words in (
-                ('feature', ["'films'", 'watched', 'tags']),
-                ('mode', ["'tags'", 'SUM', 'MEAN']),
-                ('pooling', ["'watched'", 'pooling: NONE']),
-                ('bag', ["'shown'", 'tributary.Embedding']),
-                ('type', ["'tags'", 'float32']),
-                ('outside', ['outside']),
-                ('offsets', ["'watched'", 'offsets'])):
-            with self.subTest(mistake):
-                worker = os.path.join(support.WORKERS, 'table_mistakes.py')
-                self.assert_fails(words, mistake,
-                                  self.write_job('job', JOB.replace('LAG', '0')), worker,
-                                  settings={'steps': 2}, environment={'MISTAKE': mistake})
+        import torch
+        made, one, bag = {}, torch.tensor([[1]]), tributary.EmbeddingBag
+
+        def check(mistake, words):
+            with self.assertRaises(tributary.Error) as raised:
+                mistake()
+            for word in words:
+                self.assertIn(word, str(raised.exception))
+
+        def outside(session):
+            made['tags'], made['watched'] = bag(session, 'tags'), bag(session, 'watched')
+            for mistake, words in (
+                    (lambda: bag(session, 'films'), ["'films'", 'watched', 'tags']),
+                    (lambda: bag(session, 'tags', mode='mean'), ["'tags'", 'SUM', 'MEAN']),
+                    (lambda: tributary.Embedding(session, 'watched'),
+                     ["'watched'", 'pooling: NONE']),
+                    (lambda: bag(session, 'shown'), ["'shown'", 'tributary.Embedding']),
+                    (lambda: made['tags'](one), ["'tags'", 'outside'])):
+                check(mistake, words)
+
+        def inside(_):
+            for mistake, words in (
+                    (lambda: made['tags'](one.float()), ["'tags'", 'float32']),
+                    (lambda: made['tags'](one[0]), ["'tags'", 'dimensions']),
+                    (lambda: made['watched'](torch.tensor([1, 2]), torch.tensor([1])),
+                     ["'watched'", 'offsets'])):
+                check(mistake, words)
+
+        self.in_worker(inside, outside)
 
 
 class KeysTest(support.JobTest):

@@ -1,6 +1,7 @@
 """Jobs whose servers and workers are threads of this process."""
 
 import contextlib
+import copy
 import io
 import json
 import os
@@ -8,10 +9,12 @@ import signal
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import tributary
+from tributary import _native
 
 import support
 
@@ -74,6 +77,16 @@ class InProcessTest(support.JobTest):
             more, shown = self.run_job(str(workers), linear(), workers, servers=2)
             self.assertEqual(more['weights_sha256'], one['weights_sha256'])
             self.assertEqual(shown, '')
+
+    def test_threads_are_workers_of_one_machine(self):
+        numbers, compute = [], linear()
+
+        def worker():
+            compute()
+            numbers.append(tributary._in_process.current_worker().session.local_rank)
+
+        self.run_job('run', worker, workers=3)
+        self.assertEqual(sorted(numbers), [0, 1, 2])
 
     def test_random_numbers_do_not_depend_on_the_number_of_workers(self):
         one, shown = self.run_job('one', linear(lambda _: True))
@@ -148,6 +161,40 @@ class InProcessTest(support.JobTest):
         with open(os.path.join(self.folder, 'stopped', 'summary.json'),
                   encoding='utf-8') as file:
             self.assertEqual(json.load(file)['status'], 'stopped')
+
+    def test_a_second_ctrl_c_waits_for_the_end_of_the_job(self):
+        main, events = threading.main_thread().ident, []
+        stopping, native = threading.Event(), _native.library()
+        library = copy.copy(native)
+
+        def train(*arguments):
+            native.run_train(*arguments)
+            events.append('ended')
+
+        def stop(handle):
+            native.run_stop(handle)
+            stopping.set()
+
+        def free(handle):
+            events.append('freed')
+            if 'ended' in events:
+                native.run_free(handle)
+
+        def interrupt(metrics):
+            if metrics['step'] == 3:
+                signal.pthread_kill(main, signal.SIGINT)
+                stopping.wait()
+                # The job cannot end before this function has returned.
+                while sys._current_frames()[main].f_code.co_name != 'wait':
+                    pass
+                signal.pthread_kill(main, signal.SIGINT)
+
+        library.run_train, library.run_stop, library.run_free = train, stop, free
+        with mock.patch.object(_native, 'library', lambda: library), \
+                self.assertRaises(KeyboardInterrupt):
+            self.run_job('stopped', linear(), workers=2, on_step=interrupt,
+                         settings={'steps': 1000000})
+        self.assertEqual(events, ['ended', 'freed'])
 
     def test_mistakes(self):
         def leaves():

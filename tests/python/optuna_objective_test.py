@@ -106,6 +106,23 @@ class OptunaTest(support.JobTest):
             self.assertIn('optimizer.sgd.momentum', trial.user_attrs['failure'])
             self.assertIn(self.job, trial.user_attrs['failure'])
 
+    def test_an_earlier_run_in_the_folder_is_no_result_of_a_trial(self):
+        def train(rate, **keywords):
+            study = self.study()
+            study.enqueue_trial({'rate': rate})
+            study.optimize(self.objective(self.space, **keywords), n_trials=1,
+                           catch=(tributary.JobFailed,))
+            return study.trials[0]
+
+        first, refused = train(RATES[0]), train(RATES[1])
+        self.assertEqual(refused.intermediate_values, {})
+        self.assertIn('another run', refused.user_attrs['failure'])
+        replaced = train(RATES[1], arguments=['--overwrite'])
+        self.assertEqual(list(replaced.intermediate_values), [4, 8, 12])
+        self.assertNotEqual(replaced.intermediate_values[4], first.intermediate_values[4])
+        resumed = train(RATES[1], arguments=['--resume=auto'])
+        self.assertEqual(resumed.intermediate_values, replaced.intermediate_values)
+
     def test_named_metrics_and_several_objectives(self):
         distance = self.study()
         self.run_all(self.objective(self.space, metric='evaluation.distance'), distance)

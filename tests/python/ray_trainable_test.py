@@ -2,12 +2,14 @@
 
 import collections
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 import unittest
 
 import tributary
+from tributary import _native
 
 import support
 
@@ -36,9 +38,8 @@ class RayTest(support.JobTest):
         self.job = support.counted_job(self, 'schedule { decay: LINEAR }')
 
     def trainable(self, job=None, **keywords):
-        return tributary.ray.trainable(
-            self.job if job is None else job, worker_command=[sys.executable, WORKER],
-            **keywords)
+        keywords.setdefault('worker_command', [sys.executable, WORKER])
+        return tributary.ray.trainable(self.job if job is None else job, **keywords)
 
     def fit(self, trainable, rates, scheduler, **options):
         """Trains with each of these learning rates. Returns Ray's results."""
@@ -126,6 +127,29 @@ class RayTest(support.JobTest):
         self.assertTrue(os.path.exists(marker))
         self.check_counts(results)
 
+    def test_a_trial_is_done_when_its_program_ends_the_job(self):
+        tune = self.ray.tune
+        config = json.dumps({'count': os.path.join(self.folder, 'count'), 'end': 6})
+        threads = os.path.join(self.folder, 'threads')
+        command = f'echo $TRIBUTARY_THREADS > {threads}; exec {sys.executable} {WORKER}'
+        result, = tune.Tuner(
+            self.trainable(settings={'model.external.config': config},
+                           worker_command=['sh', '-c', command],
+                           arguments=['--threads=3']),
+            param_space={RATE: 0.5}, run_config=tune.RunConfig(
+                storage_path=self.folder, name='ended', verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True))).fit()
+        self.assertIsNone(result.error)
+        self.assertEqual(result.metrics['steps'], 6)
+        self.assertEqual([step for _, step, _ in support.counted(self)], list(range(6)))
+        checkpoint = os.path.join(result.checkpoint.path, 'checkpoint')
+        done = subprocess.run([_native.program(), 'checkpoint', 'verify', checkpoint],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Not the share of the trial's CPUs.
+        with open(threads, encoding='utf-8') as file:
+            self.assertEqual(file.read(), '3\n')
+
     def test_mistakes(self):
         tune = self.ray.tune
         with open(self.job, encoding='utf-8') as file:
@@ -135,6 +159,7 @@ class RayTest(support.JobTest):
                 (['evaluation.every_steps'],
                  {'settings': {'evaluation.every_steps': 0}}, {RATE: 0.5}),
                 (['set steps in the job'], {'job': epochs}, {RATE: 0.5}),
+                (['stop_when'], {'settings': {'stop_when.patience': 1}}, {RATE: 0.5}),
                 # In an iteration, after the actor has begun.
                 (['JobFailed', 'KeyError'],
                  {'settings': {'model.external.config': '{}'}}, {RATE: 0.5}))):

@@ -1,9 +1,13 @@
 """Jobs with an update rule of the program."""
 
+import ctypes
+import json
 import os
 import subprocess
 import sys
+import types
 import unittest
+from unittest import mock
 
 import tributary
 
@@ -168,15 +172,56 @@ class RuleTest(support.JobTest):
         self.assertNotIn('set it to', str(error))
 
     def test_mistakes_are_errors(self):
+        sys.path.insert(0, support.WORKERS)
+        import ruled
         for rule, words in (
                 ('precise', ['load_state_dict does not restore', "['sum']"]),
                 ('unsaved', ["['made_by']['object']", 'cannot be saved']),
                 ('other', ['not in the module']),
                 ('nothing', ['without the method step']),
                 ('none', ['optimizer.program', 'rule'])):
-            with self.subTest(rule):
-                self.assert_fails(words, rule, self.write_job('job', JOB), WORKER,
-                                  settings={'steps': STEPS}, environment={'RULE': rule})
+            with self.subTest(rule), mock.patch.dict(os.environ, RULE=rule):
+                self.assert_fails_in_process(words, rule, JOB, ruled.work,
+                                             settings={'steps': STEPS})
+
+    def unconnected(self, network):
+        """Returns a rule, momentum, that only the test calls."""
+        import torch
+        from tributary import _rule
+
+        session = types.SimpleNamespace(
+            _library=types.SimpleNamespace(
+                worker_set_rule=lambda *_: 0, **dict.fromkeys(_rule._WAITS)),
+            _open=lambda: 1)
+        worker = types.SimpleNamespace(_tensors=list(network.parameters()), session=session)
+        return _rule.Rule(torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9), worker)
+
+    def test_the_initial_state_comes_back_after_a_state_that_no_step_has_used(self):
+        import torch
+        network = torch.nn.Linear(2, 1)
+        before, joined = self.unconnected(network), self.unconnected(network)
+        network(torch.ones(1, 2)).sum().backward()
+        before._parts[0].step()
+        state = (ctypes.c_char * 4096)()
+        before._capacity = len(state)
+        before._save(ctypes.addressof(state), len(state))
+        joined._load(ctypes.addressof(state), len(state))
+        self.assertTrue(joined._parts[0].state_dict()['state'])
+        # The job returns to step 0, where the state is zero.
+        zeros = (ctypes.c_char * 4096)()
+        joined._load(ctypes.addressof(zeros), len(zeros))
+        self.assertEqual(joined._parts[0].state_dict()['state'], {})
+
+    def test_a_damaged_state_is_an_error(self):
+        from tributary import _rule
+        for state in (['list'], ['tuple'], ['dict'], ['dict', [[1]]], ['tensor'], [], [[]],
+                      ['other', []], ['tensor', 'float32', [1 << 40]], {}, ['counter']):
+            text = json.dumps(state).encode()
+            with self.subTest(state), self.assertRaises(tributary.Error):
+                _rule._unpack(_rule._MAGIC + len(text).to_bytes(8, 'little') + text)
+        for damaged in (b'', _rule._MAGIC, _rule._MAGIC + b'\xff' * 8, b'x' * 32):
+            with self.subTest(damaged), self.assertRaises(tributary.Error):
+                _rule._unpack(damaged)
 
     def test_a_job_with_another_optimizer_refuses_the_rule(self):
         job = JOB.replace('program {}', 'sgd { learning_rate: 0.1 }')

@@ -9,7 +9,10 @@ import pydoc
 import signal
 import subprocess
 import sys
+import threading
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -100,20 +103,24 @@ class SessionTest(support.JobTest):
         self.assertEqual(terminated['weights_sha256'], whole['weights_sha256'])
 
     def test_mistakes_are_named(self):
+        sys.path.insert(0, support.WORKERS)
+        import linear
         # tests/library has those that are not special in Python.
         for mistake, words in {
-                'forgotten gradient': ['weight has no gradient', 'step 3'],
                 'not finished': ['of step 3', 'batch.backward'],
                 'not reported': ['evaluation of samples', 'piece.report'],
                 'dtype': ['weight', 'float64, expected float32'],
                 'gradient shape': ['ValueError', '(1,4)', '(linear.py:'],
                 'gradient replaced': ['TypeError', '(linear.py:'],
-                'no declaration': ['no parameters'],
-                'write': ['ValueError', 'read-only', 'linear.py:']}.items():
+                'no declaration': ['no parameters']}.items():
             with self.subTest(mistake):
-                error = self.assert_fails(words, mistake, self.job(mistake=mistake), LINEAR)
-                if mistake == 'forgotten gradient':
-                    self.assertEqual(error.exit_code, 2)
+                self.assert_fails_in_process(words, mistake, self.job(mistake=mistake),
+                                             linear.main)
+        error = self.assert_fails(['weight has no gradient', 'step 3'], 'process',
+                                  self.job(mistake='forgotten gradient'), LINEAR)
+        self.assertEqual(error.exit_code, 2)
+        self.assert_fails(['ValueError', 'read-only', 'linear.py:'], 'write',
+                          self.job(mistake='write'), LINEAR)
         self.assertIn('Traceback', self.log('write'))
 
 
@@ -207,6 +214,48 @@ class ItemTest(unittest.TestCase):
     def test_samples_are_collated_like_those_of_a_data_loader(self):
         x, y = self.piece().load([(np.full(3, i), i) for i in range(5)])
         self.assertEqual((x.shape, y.tolist()), ((2, 3), [2, 3]))
+
+
+class LocalRankTest(unittest.TestCase):
+
+    def local_rank(self, **variables):
+        session = tributary.Session.__new__(tributary.Session)
+        session._thread = None
+        with mock.patch.dict(os.environ, variables, clear=True):
+            return session.local_rank
+
+    def test_is_that_of_the_launcher(self):
+        self.assertEqual(self.local_rank(), 0)
+        others = {'LOCAL_RANK': '2', 'SLURM_LOCALID': '3', 'OMPI_COMM_WORLD_LOCAL_RANK': '4'}
+        self.assertEqual(self.local_rank(TRIBUTARY_LOCAL_RANK='1', **others), 1)
+        # As the program does, it takes an empty variable for one that is not set.
+        self.assertEqual(self.local_rank(TRIBUTARY_LOCAL_RANK='', **others), 2)
+        self.assertEqual(self.local_rank(SLURM_LOCALID='3'), 3)
+        self.assertEqual(self.local_rank(OMPI_COMM_WORLD_LOCAL_RANK='4'), 4)
+
+    def test_a_wrong_number_is_an_error(self):
+        for value in ('one', '-1', '1.0', ' '):
+            with self.subTest(value), self.assertRaisesRegex(tributary.Error, 'LOCAL_RANK'):
+                self.local_rank(LOCAL_RANK=value)
+
+
+class ForkTest(unittest.TestCase):
+
+    def test_a_forked_process_closes_only_its_copy_of_a_session(self):
+        session, calls = tributary.Session.__new__(tributary.Session), []
+        session._library = types.SimpleNamespace(
+            worker_rank=lambda _: 3, worker_workers=lambda _: 4,
+            worker_stop=calls.append, worker_free=calls.append)
+        session._handle, session._thread = 1, None
+        session._model, session._give_turn = None, lambda: calls.append('turn')
+        session._process = os.getppid()
+        session._lock = threading.Lock()
+        with session._lock:  # By a thread of the parent, when it forked.
+            session.close()
+        self.assertEqual(calls, [])
+        self.assertEqual((session.rank, session.world_size), (3, 4))
+        with self.assertRaisesRegex(tributary.Error, 'closed'):
+            session._open()
 
 
 class HelpTest(unittest.TestCase):

@@ -1,5 +1,6 @@
 """What the tests of the Python package share."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -60,12 +61,23 @@ class JobTest(unittest.TestCase):
 
     def assert_fails(self, words, run, job, worker, **options):
         """Checks that the job fails with a message that contains all words."""
-        with self.assertRaises(tributary.JobFailed) as raised:
+        with self.fails_with(words) as raised:
             self.train(run, job, worker, **options)
+        return raised.exception
+
+    def assert_fails_in_process(self, words, run, job, worker, **options):
+        """The same in threads of this process, which need no second to import PyTorch."""
+        with self.fails_with(words):
+            tributary.train(job, os.path.join(self.folder, run), in_process=True,
+                            worker=worker, workers=1, **options)
+
+    @contextlib.contextmanager
+    def fails_with(self, words):
+        with self.assertRaises(tributary.JobFailed) as raised:
+            yield raised
         for word in words:
             self.assertIn(word, str(raised.exception))
         self.assertNotIn('\n', str(raised.exception))
-        return raised.exception
 
 
 def external_job(config=None, samples=64, evaluation=0, more=''):

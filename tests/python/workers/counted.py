@@ -1,5 +1,6 @@
 """Linear regression with NumPy. Appends each step that it computes, with the learning rate
-of the job, to the file `count` of model.external.config."""
+of the job, to the file `count` of model.external.config. Ends the job before its step
+`end`."""
 
 import numpy as np
 import tributary
@@ -18,6 +19,9 @@ def main():
     session.declare([tributary.Parameter('weight', np.zeros(3, np.float32))])
     for step in session:
         for batch in step.micro_batches:
+            if step.number == session.job.config.get('end'):
+                session.end_job()
+                break
             x, y = samples(batch.indices)
             error = x @ batch.weights[0] - y
             batch.gradients[0][:] = 2 * error @ x
