@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/job/job.h"
+#include "deploy/tools/tune/journal/journal_lines.h"
 #include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/study_runs.h"
@@ -258,6 +261,22 @@ TEST_F(TuneStudyTest, TheEndOfItsTimeIsRemembered) {
   ASSERT_EQ(Writer(study).Report(0, {{1}, {}}, Json::object()),
             absl::OkStatus());
   EXPECT_TRUE(Open()->study().Done());
+}
+
+TEST_F(TuneStudyTest, TimeDoesNotBeginWithATrialOfAnotherProgram) {
+  auto study = Create("budget { seconds: 1000 }");
+  // Without the attribute that Tributary's trials have.
+  ASSERT_EQ(study->journal()->Append({CreateTrialLine(
+                "optuna", 0, JournalState::kRunning, study->space(), {0.5, 1},
+                Json::object(), absl::Now() - absl::Hours(24))}),
+            absl::OkStatus());
+  ASSERT_TRUE(study->study().trials()[0].foreign);
+  EXPECT_FALSE(BeginOfStudy(*study).has_value());
+  const absl::Time before = absl::Now() - absl::Seconds(1);
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  ASSERT_TRUE(BeginOfStudy(*study).has_value());
+  EXPECT_GE(*BeginOfStudy(*study), before);
 }
 
 TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
