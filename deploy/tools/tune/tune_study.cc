@@ -59,6 +59,12 @@ bool IsOfKind(const SearchParameterSpec& parameter,
          (!parameter.has_choice() || theirs == ours);
 }
 
+absl::Status DeletedError(const StudyFolder& folder, const SearchSpec& search) {
+  return absl::DataLossError(
+      absl::StrCat(folder.Journal(), ": the study ", search.name(),
+                   " was deleted; begin another one with another --output"));
+}
+
 }  // namespace
 
 absl::Status TuneStudy::Create(const std::string& folder,
@@ -145,7 +151,10 @@ absl::Status TuneStudy::Load() {
   journal_ = std::make_unique<StudyJournal>(
       folder_.Journal(), search_.name(),
       [this](const JournalEvent& event) { return Apply(event); });
-  return journal_->Read();
+  TRIBUTARY_RETURN_IF_ERROR(journal_->Read());
+  loaded_ = true;
+  return journal_->replay().exists() ? absl::OkStatus()
+                                     : DeletedError(folder_, search_);
 }
 
 absl::StatusOr<JobSpec> TuneStudy::JobOfTrial(int64_t trial) const {
@@ -226,6 +235,15 @@ TrialResult TuneStudy::ResultOf(const JournalTrial& trial,
 }
 
 absl::Status TuneStudy::Apply(const JournalEvent& event) {
+  if (event.kind == JournalEvent::Kind::kDeleted) {
+    // What callers know of its trials is no longer true.
+    if (loaded_) return DeletedError(folder_, search_);
+    study_ = std::make_unique<Study>(StudyPlan(study_->plan()));
+    if (final_.has_value()) {
+      final_.emplace(search_.final(), study_->plan().maximize[0], job_.steps());
+    }
+    return absl::OkStatus();
+  }
   if (event.kind == JournalEvent::Kind::kStudyAttribute) {
     if (event.attribute == kClosedAt) study_->Close();
     if (!final_.has_value() ||

@@ -92,7 +92,9 @@ absl::Status JournalReplay::Apply(absl::string_view text,
       if (of_study) {
         study_ = -1;
         trials_.clear();
+        user_attributes_ = Json::object();
         std::fill(numbers_.begin(), numbers_.end(), -1);
+        events->push_back({JournalEvent::Kind::kDeleted, -1, 0, ""});
       }
       break;
     case JournalOperation::kSetStudyUserAttribute:

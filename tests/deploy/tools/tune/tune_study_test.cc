@@ -291,6 +291,22 @@ TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
                        HasSubstr("successive_halving.rungs")));
 }
 
+// Optuna's delete_study.
+constexpr char kDeleteStudy[] =
+    R"({"op_code": 1, "worker_id": "optuna", "study_id": 0})";
+
+TEST_F(TuneStudyTest, ADeletedStudyIsRefused) {
+  auto study = Create("budget { trials: 3 }");
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  WriteWholeFile(journal(),
+                 absl::StrCat(ReadWholeFile(journal()), kDeleteStudy, "\n"));
+  // In a tuner, which must not use trials that are gone.
+  EXPECT_THAT(Writer(study).Report(0, {{1}, {}}, Json::object()),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(TuneStudy::Open(folder_), StatusIs(absl::StatusCode::kDataLoss));
+}
+
 TEST_F(TuneStudyTest, AFolderWithoutAStudyIsNamed) {
   EXPECT_THAT(TuneStudy::Open(folder_),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_)));
