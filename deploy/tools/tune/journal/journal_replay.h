@@ -103,8 +103,8 @@ class JournalReplay {
   const std::string wanted_;
   std::string name_;
   int64_t study_ = -1;
-  int64_t studies_ = 0;  // Number of studies that the file has created.
-  std::vector<std::string> study_names_;
+  int64_t created_ = 0;  // Number of studies that the file has created.
+  std::map<int64_t, std::string> studies_;  // Names, by id, if not deleted.
   std::vector<int> directions_;
   nlohmann::ordered_json user_attributes_ = nlohmann::ordered_json::object();
   std::vector<JournalTrial> trials_;

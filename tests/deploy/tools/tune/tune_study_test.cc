@@ -307,6 +307,21 @@ TEST_F(TuneStudyTest, ADeletedStudyIsRefused) {
   EXPECT_THAT(TuneStudy::Open(folder_), StatusIs(absl::StatusCode::kDataLoss));
 }
 
+TEST_F(TuneStudyTest, AStudyThatHasReplacedADeletedOneIsOpened) {
+  auto study = Create("budget { trials: 3 } final { best: 1 seeds: 2 }");
+  const std::string empty = StudyJson(*study).dump();
+  while (!study->Done()) DoNextWithFinal(study);
+  WriteWholeFile(
+      journal(),
+      absl::StrCat(ReadWholeFile(journal()), kDeleteStudy, "\n",
+                   CreateStudyLine("optuna", study->name(), {false}), "\n"));
+  study = Open();
+  EXPECT_EQ(StudyJson(*study).dump(), empty);
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  EXPECT_EQ(study->study().size(), 1);
+}
+
 TEST_F(TuneStudyTest, AFolderWithoutAStudyIsNamed) {
   EXPECT_THAT(TuneStudy::Open(folder_),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_)));
