@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -186,21 +185,6 @@ absl::Status CheckSameSearch(const TuneFlags& flags, const TuneStudy& study) {
   return absl::InvalidArgumentError(absl::StrCat(
       flags.search, " differs from the search of ", flags.resume,
       "; leave it out, or begin another study with another --output"));
-}
-
-// An imported study from which the search would learn nothing is a mistake.
-absl::Status CheckImport(const TuneFlags& flags, const TuneStudy& study) {
-  const std::vector<StudyTrial>& trials = study.study().trials();
-  if (flags.import.empty() || trials.empty() ||
-      std::any_of(trials.begin(), trials.end(), [](const StudyTrial& trial) {
-        return !trial.point.empty();
-      })) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      flags.import, ": none of its ", trials.size(),
-      " trials has ended with the parameters of the search; names, kinds and "
-      "choices must be equal"));
 }
 
 absl::Status CreateStudy(const TuneFlags& flags, const std::string& folder) {
@@ -430,8 +414,6 @@ int Tune(TuneFlags flags, const Environment& environment,
   const absl::StatusOr<std::unique_ptr<TuneStudy>> study =
       TuneStudy::Open(*folder);
   if (!study.ok()) return ReportError(study.status());
-  const absl::Status imported = CheckImport(flags, **study);
-  if (!imported.ok()) return ReportError(imported);
   const absl::Status same = CheckSameSearch(flags, **study);
   if (!same.ok()) return ReportError(same);
   const absl::Status remembered = RememberCommand(*folder, &flags);

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -59,6 +61,21 @@ bool IsOfKind(const SearchParameterSpec& parameter,
          (!parameter.has_choice() || theirs == ours);
 }
 
+// An imported study from which the search would learn nothing is a mistake.
+absl::Status CheckImport(const std::string& import, const Study& study) {
+  const std::vector<StudyTrial>& trials = study.trials();
+  if (import.empty() || trials.empty() ||
+      std::any_of(trials.begin(), trials.end(), [](const StudyTrial& trial) {
+        return !trial.point.empty();
+      })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      import, ": none of its ", trials.size(),
+      " trials has ended with the parameters of the search; names, kinds and "
+      "choices must be equal"));
+}
+
 absl::Status DeletedError(const StudyFolder& folder, const SearchSpec& search) {
   return absl::DataLossError(
       absl::StrCat(folder.Journal(), ": the study ", search.name(),
@@ -73,10 +90,14 @@ absl::Status TuneStudy::Create(const std::string& folder,
                                const std::string& import) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
   const StudyFolder files(folder);
-  std::error_code ignored;
-  for (const std::string& path : files.Files()) {
-    std::filesystem::remove_all(path, ignored);
-  }
+  const auto remove_files = [&files] {
+    std::error_code ignored;
+    for (const std::string& path : files.Files()) {
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  remove_files();
+  absl::Cleanup remove_after_error = remove_files;
   if (!job_text.empty()) {
     TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(files.Job(), {job_text}));
   }
@@ -110,8 +131,14 @@ absl::Status TuneStudy::Create(const std::string& folder,
     TRIBUTARY_RETURN_IF_ERROR(journal.Append(
         {CreateStudyLine(journal.worker(), kept.name(), maximize)}));
   }
+  const auto study = absl::WrapUnique(new TuneStudy(folder, kept));
+  TRIBUTARY_RETURN_IF_ERROR(study->Load());
+  TRIBUTARY_RETURN_IF_ERROR(CheckImport(import, study->study()));
   // The last file: it makes the study exist.
-  return WriteFileAtomically(files.Search(), {PrintSearch(kept)});
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteFileAtomically(files.Search(), {PrintSearch(kept)}));
+  std::move(remove_after_error).Cancel();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<TuneStudy>> TuneStudy::Open(
@@ -123,7 +150,7 @@ absl::StatusOr<std::unique_ptr<TuneStudy>> TuneStudy::Open(
         " is not the folder of a study, which `tributary tune` prints"));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(SearchSpec search, LoadSearch(files.Search()));
-  std::unique_ptr<TuneStudy> study(new TuneStudy(folder, std::move(search)));
+  auto study = absl::WrapUnique(new TuneStudy(folder, std::move(search)));
   TRIBUTARY_RETURN_IF_ERROR(study->Load());
   return study;
 }

@@ -31,7 +31,8 @@ class TuneStudy {
   // path of a journal of Optuna whose first study, or the one with the search's
   // name, is continued; empty if there is none. Removes the files of another
   // study. Returns InvalidArgument if the job cannot be searched, or if the
-  // journal's study has other objectives.
+  // journal's study has other objectives, or trials of which none has the
+  // search's parameters. After an error, the folder contains no study.
   static absl::Status Create(const std::string& folder,
                              const SearchSpec& search,
                              const std::string& job_text,

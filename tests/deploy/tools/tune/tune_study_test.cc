@@ -26,6 +26,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using Json = nlohmann::ordered_json;
 
@@ -280,15 +281,32 @@ TEST_F(TuneStudyTest, TimeDoesNotBeginWithATrialOfAnotherProgram) {
 }
 
 TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
-  ASSERT_EQ(TuneStudy::Create(
-                folder_,
-                TinySearch("scheduler { successive_halving { rungs: 9 } } "
-                           "budget { trials: 3 }"),
-                kTinyJob, ""),
-            absl::OkStatus());
-  EXPECT_THAT(TuneStudy::Open(folder_),
+  EXPECT_THAT(TuneStudy::Create(
+                  folder_,
+                  TinySearch("scheduler { successive_halving { rungs: 9 } } "
+                             "budget { trials: 3 }"),
+                  kTinyJob, ""),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("successive_halving.rungs")));
+  EXPECT_THAT(StudyFolder(folder_).Files(), IsEmpty());
+}
+
+TEST_F(TuneStudyTest, AnImportThatIsRefusedLeavesNoStudy) {
+  const SearchSpec search = TinySearch("budget { trials: 3 }");
+  SearchSpec other = search;
+  other.mutable_parameter(0)->set_path("lr");
+  const std::string trial =
+      CreateTrialLine("optuna", 0, JournalState::kComplete, SearchSpace(other),
+                      {0.5, 1}, Json::object(), absl::Now());
+  const std::string import = MakeTestFolder() + "/theirs.journal";
+  for (const bool maximize : {false, true}) {
+    WriteWholeFile(import,
+                   absl::StrCat(CreateStudyLine("optuna", "theirs", {maximize}),
+                                "\n", trial, "\n"));
+    EXPECT_THAT(TuneStudy::Create(folder_, search, kTinyJob, import),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(StudyFolder(folder_).Files(), IsEmpty());
+  }
 }
 
 // Optuna's delete_study.
