@@ -448,13 +448,13 @@ int Tune(TuneFlags flags, const Environment& environment,
     if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
     return end.exit_code;
   }
-  // After an error, other tuners still read the decoded data, or a resumed
-  // search does.
-  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
-  if (flags.data_cache.empty()) {
+  // Otherwise, other tuners still read the decoded data, or a resumed search
+  // does.
+  if (flags.data_cache.empty() && (*study)->Done()) {
     std::error_code ignored;
     std::filesystem::remove_all(StudyFolder(*folder).Decoded(), ignored);
   }
+  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
   std::printf("%s%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
               FormatFinal(**study).c_str(), FormatBest(**study).c_str());
   return kExitDone;

@@ -70,6 +70,21 @@ class TuneCommandTest : public testing::Test {
             .standard_output);
   }
 
+  // Makes the job read rows of a file, which are decoded.
+  void ReadRows() const {
+    std::string rows;
+    for (int i = 0; i < 64; ++i) {
+      absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
+    }
+    WriteWholeFile(Folder("rows.csv"), rows);
+    WriteWholeFile(
+        Folder("job.textproto"),
+        absl::StrReplaceAll(
+            kJob,
+            {{"random { samples: 64 shape: 4 classes: 3 }",
+              absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
+  }
+
   const std::string folder_ = MakeTestFolder();
   const std::string search_ = folder_ + "/search.textproto";
 };
@@ -394,16 +409,7 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
 }
 
 TEST_F(TuneCommandTest, TrialsShareDecodedData) {
-  std::string rows;
-  for (int i = 0; i < 64; ++i) {
-    absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
-  }
-  WriteWholeFile(Folder("rows.csv"), rows);
-  WriteWholeFile(
-      Folder("job.textproto"),
-      absl::StrReplaceAll(
-          kJob, {{"random { samples: 64 shape: 4 classes: 3 }",
-                  absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
+  ReadRows();
   RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
   const Json want = StatusOfStudy("none");
   EXPECT_TRUE(want["done"].get<bool>());
@@ -476,6 +482,7 @@ TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
 }
 
 TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
+  ReadRows();
   WriteWholeFile(search_, absl::StrCat(R"(
     job: "job.textproto"
     parameter { path: "seed" integer { low: 1 high: 2 } }
@@ -483,6 +490,8 @@ TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
     sampler { grid {} })"));
   EXPECT_THAT(RunExpecting(1, TuneArguments("none", {})).standard_error,
               HasSubstr("evaluation.gain"));
+  EXPECT_TRUE(StatusOfStudy("none")["done"].get<bool>());
+  EXPECT_FALSE(std::filesystem::exists(Folder("none") + "/decoded"));
 }
 
 TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
