@@ -341,11 +341,14 @@ absl::Status Tuner::RecordResult(const Segment& segment,
                                  const TrialResult& result,
                                  const nlohmann::ordered_json& summary) {
   steps_done_ += segment.steps - BeginOf(study_.study(), segment);
+  bool awaited = false;
   TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
-    if (!IsAwaited(segment)) return absl::OkStatus();
+    awaited = IsAwaited(segment);
+    if (!awaited) return absl::OkStatus();
     return segment.is_final() ? writer_.ReportFinal(segment, result, summary)
                               : writer_.Report(segment.trial, result, summary);
   }));
+  if (!awaited) return absl::OkStatus();
   display_.Message(absl::StrCat(NameOf(segment), ": step ", segment.steps,
                                 " | ", ResultText(study_, result), " | ",
                                 PointText(study_, segment.trial)));
@@ -356,15 +359,18 @@ absl::Status Tuner::RecordResult(const Segment& segment,
 
 absl::Status Tuner::RecordFailure(const Segment& segment,
                                   const std::string& reason) {
+  bool awaited = false;
+  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
+    awaited = IsAwaited(segment);
+    if (!awaited) return absl::OkStatus();
+    return segment.is_final() ? writer_.FailFinal(segment, reason)
+                              : writer_.Fail(segment.trial, reason);
+  }));
+  if (!awaited) return absl::OkStatus();
   const std::string message =
       absl::StrCat(NameOf(segment), " failed: ", reason);
   display_.Message(message);
   if (first_failure_.empty()) first_failure_ = message;
-  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
-    if (!IsAwaited(segment)) return absl::OkStatus();
-    return segment.is_final() ? writer_.FailFinal(segment, reason)
-                              : writer_.Fail(segment.trial, reason);
-  }));
   if (segment.is_final()) RemoveModelsOf(study_.folder().RunOf(segment));
   return absl::OkStatus();
 }

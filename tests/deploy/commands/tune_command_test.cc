@@ -348,6 +348,45 @@ TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
   EXPECT_EQ(StatusOfStudy("shared"), StatusOfStudy("one"));
 }
 
+TEST_F(TuneCommandTest, ATunerDoesNotReportAFinalRunThatItHasLost) {
+  WriteWholeFile(search_, R"(
+    job: "job.textproto"
+    set: "steps=3000"
+    parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    budget { trials: 1 }
+    final { best: 1 seeds: 2 })");
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::string run = Folder("shared") + "/final-runs/00000-seed-1";
+  BackgroundCommand tuner(SharedArguments(TuneArguments("shared", {})));
+  ASSERT_TRUE(AwaitLines(run + "/metrics.jsonl", 1));
+  tuner.Signal(SIGSTOP);
+  // The job needs its tuner no more.
+  ASSERT_TRUE(AwaitLines(run + "/summary.json", 1));
+  for (const pid_t process : ChildrenOf(tuner.pid())) {
+    for (int i = 0; i < 4000 && IsAlive(process); ++i) usleep(5000);
+    EXPECT_FALSE(IsAlive(process)) << CommandLineOf(process);
+  }
+  // What another tuner does when the lease has ended.
+  WriteWholeFile(
+      journal,
+      absl::StrCat(ReadWholeFile(journal),
+                   R"({"op_code":2,"worker_id":"other","study_id":0,)"
+                   R"("user_attr":{"tributary:final:0:1":{"tuner":"other"}}})"
+                   "\n"));
+  tuner.Signal(SIGCONT);
+  // It takes the run back, because the other one shows no sign of life.
+  const CommandResult result = tuner.Wait();
+  EXPECT_EQ(result.exit_code, 0);
+  const std::vector<std::string> reports =
+      absl::StrSplit(result.standard_error, "seed + 1: step");
+  EXPECT_EQ(reports.size(), 2u) << result.standard_error;
+  // Its claim, the other one's, its claim again, and the result.
+  const std::vector<std::string> records =
+      absl::StrSplit(ReadWholeFile(journal), "tributary:final:0:1");
+  EXPECT_EQ(records.size(), 5u);
+}
+
 TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
   {
     BackgroundCommand alone(TuneArguments("alone", {}));
