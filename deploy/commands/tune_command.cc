@@ -316,16 +316,19 @@ struct Access {
   std::unique_ptr<TunerLeases> leases;       // With others.
 };
 
+absl::Status CheckNotShared(const std::string& folder) {
+  if (!PathExists(StudyFolder(folder).Tuners())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder,
+                   ": processes with --shared may work on this study; add "
+                   "--shared, or choose another --output"));
+}
+
 // Claims the folder for this process, and creates the study unless it exists.
 absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
                                   const std::string& folder) {
   TRIBUTARY_RETURN_IF_ERROR(CheckFolder(flags, folder));
-  if (PathExists(StudyFolder(folder).Tuners())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder,
-                     ": processes with --shared may work on this study; add "
-                     "--shared, or choose another --output"));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckNotShared(folder));
   Access access;
   OutputDirectory::Names names;
   names.resume = "--resume DIR";
@@ -333,6 +336,8 @@ absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
       access.claimed,
       OutputDirectory::Claim(folder, EarlierRun(flags.resume, flags.overwrite),
                              names));
+  // Until now, the first process with --shared may have had the claim.
+  TRIBUTARY_RETURN_IF_ERROR(CheckNotShared(folder));
   if (flags.resume.empty()) {
     TRIBUTARY_RETURN_IF_ERROR(CreateStudy(flags, folder));
   }
@@ -357,11 +362,13 @@ absl::StatusOr<Access> EnterShared(TuneFlags* flags,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<JournalLock> lock,
       JournalLock::Acquire(absl::StrCat(folder, "/tuners.enter")));
+  // Held until the folder of leases shows that the study is shared.
+  Access alone;
   if (!StudyFolder(folder).Exists() ||
       !PathExists(StudyFolder(folder).Tuners())) {
     if (StudyFolder(folder).Exists()) flags->resume = folder;
     // Refused while a process without --shared works on the study.
-    TRIBUTARY_RETURN_IF_ERROR(EnterAlone(*flags, folder).status());
+    TRIBUTARY_ASSIGN_OR_RETURN(alone, EnterAlone(*flags, folder));
   }
   flags->resume = folder;
   Access access;

@@ -47,6 +47,13 @@ constexpr char kSearch[] = R"(
   budget { trials: 9 }
 )";
 
+constexpr char kTwoTrials[] = R"(
+  job: "job.textproto"
+  parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
+  objective { metric: "final_loss" goal: MINIMIZE }
+  sampler { grid {} }
+)";
+
 class TuneCommandTest : public testing::Test {
  protected:
   TuneCommandTest() {
@@ -405,6 +412,30 @@ TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
       RunExpecting(2, {kTributary, "tune", search_, "--shared"}).standard_error,
       HasSubstr("--output"));
   RunExpecting(2, {kTributary, "tune", "--resume", Folder("no"), "--shared"});
+}
+
+// What happens between the steps with which a process enters a study.
+TEST_F(TuneCommandTest, NoProcessEntersAloneWhileOthersJoin) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's library must be the first that is loaded";
+#endif
+  WriteWholeFile(search_, kTwoTrials);
+  const std::string preload =
+      "LD_PRELOAD=tests/deploy/commands/libjoin_witness.so";
+  EXPECT_THAT(RunExpecting(1, TuneArguments("alone", {}),
+                           {preload, "JOINED=" + Folder("alone/tuners")})
+                  .standard_error,
+              HasSubstr("--shared"));
+  EXPECT_FALSE(std::filesystem::exists(Folder("alone") + "/study.journal"));
+  // The witness sees a folder that is not claimed.
+  constexpr char kFree[] = "not claimed";
+  RunExpecting(0, {"/bin/mkdir", Folder("free")});
+  EXPECT_THAT(RunExpecting(0, {"/bin/mkdir", Folder("free/tuners")}, {preload})
+                  .standard_error,
+              HasSubstr(kFree));
+  const CommandResult shared =
+      RunExpecting(0, SharedArguments(TuneArguments("shared", {})), {preload});
+  EXPECT_THAT(shared.standard_error, Not(HasSubstr(kFree)));
 }
 
 TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
