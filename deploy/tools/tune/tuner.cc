@@ -203,11 +203,13 @@ absl::Status Tuner::FillSlots() {
     const absl::optional<Segment> next = NextSegment(skipped);
     if (next.has_value()) {
       const absl::Status started = StartSegment(*next);
-      // Its former owner has not let go of its folder yet.
-      const bool busy =
-          options_.leases != nullptr && absl::IsUnavailable(started);
-      if (busy) skipped.push_back(*next);
-      if (!busy && !absl::IsAborted(started)) {
+      if (absl::IsUnavailable(started)) {
+        // Its former owner may not have let go of its folder yet.
+        skipped.push_back(*next);
+        const std::string message =
+            absl::StrCat(NameOf(*next), " waits: ", started.message());
+        if (waits_.insert(message).second) display_.Message(message);
+      } else if (!absl::IsAborted(started)) {
         TRIBUTARY_RETURN_IF_ERROR(started);
       }
     } else if (study_.study().MayPropose()) {

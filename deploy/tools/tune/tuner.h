@@ -75,10 +75,12 @@ class Tuner {
   TuneEnd Run();
 
  private:
-  // Starts what may start. Returns the errors of the journal, and those of the
-  // sampler.
+  // Starts what may start. Returns the errors of the journal, those of the
+  // sampler, and the system's if a run cannot write its files: all others would
+  // fail, too.
   absl::Status FillSlots();
-  // Starts a segment in a free slot, or records that it cannot be started.
+  // Starts a segment in a free slot, or records that its job is not valid.
+  // Returns Unavailable if another process holds its folder, or the journal.
   absl::Status StartSegment(const Segment& segment);
   absl::StatusOr<JobLaunch> MakeLaunch(const Segment& segment, int slot) const;
   // Adds a trial to the study.
@@ -122,6 +124,7 @@ class Tuner {
   int signal_ = 0;  // The first one that has arrived.
   std::string first_failure_;
   std::set<int64_t> without_models_;
+  std::set<std::string> waits_;  // The messages about them that were shown.
 };
 
 }  // namespace tributary

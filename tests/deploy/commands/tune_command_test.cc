@@ -1,5 +1,8 @@
 // `tributary tune` as users run it.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -549,6 +552,29 @@ TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
   EXPECT_EQ(status["trials"][0]["state"], "failed");
   EXPECT_THAT(status["trials"][2]["failure"].get<std::string>(),
               HasSubstr("learning_rate"));
+}
+
+TEST_F(TuneCommandTest, ATrialWaitsForTheProcessThatHoldsItsFolder) {
+  WriteWholeFile(search_, kTwoTrials);
+  {
+    BackgroundCommand command(TuneArguments("busy", {}));
+    ASSERT_TRUE(AwaitLines(Folder("busy") + "/study.journal", 2));
+    command.Signal(SIGKILL);
+    command.Wait();
+  }
+  const std::string trial = Folder("busy") + "/trials/00000";
+  std::filesystem::create_directories(trial);
+  const int fd = open(trial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  BackgroundCommand command({kTributary, "tune", "--resume", Folder("busy")});
+  EXPECT_THAT(command.AwaitStandardError("trial 0 waits"), HasSubstr(trial));
+  EXPECT_NE(command.AwaitStandardError("trial 1: step"), "");
+  close(fd);
+  EXPECT_EQ(command.Wait().exit_code, 0);
+  const Json status = StatusOfStudy("busy");
+  ASSERT_EQ(status["trials"].size(), 2u);
+  EXPECT_EQ(status["trials"][0]["state"], "complete");
+  EXPECT_EQ(status["trials"][1]["state"], "complete");
 }
 
 TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
