@@ -92,6 +92,7 @@ TuneEnd Tuner::Run() {
     if (signal_ == 0) {
       status = CheckTime();
       if (status.ok()) status = FillSlots();
+      if (interrupt_ != 0) status = absl::OkStatus();
     }
     ShowProgress();
     const bool idle =
@@ -100,7 +101,8 @@ TuneEnd Tuner::Run() {
     if (!status.ok() || (idle && (signal_ != 0 || study_.Done()))) {
       break;
     }
-    const int signal = signals_.Wait(Patience());
+    const int signal = interrupt_ != 0 ? std::exchange(interrupt_, 0)
+                                       : signals_.Wait(Patience());
     if (signal != 0 && signal != SIGCHLD && signal_ == 0) signal_ = signal;
     status = AdvanceAll(signal);
   }
@@ -241,8 +243,13 @@ absl::Status Tuner::ProposeNext() {
                            nlohmann::ordered_json::object());
   }
   if (optuna_ == nullptr) {
-    TRIBUTARY_ASSIGN_OR_RETURN(optuna_,
-                               OptunaProposer::Start(options_.python, &study_));
+    // A lost SIGCHLD does no harm: Advance always looks for ended children.
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        optuna_, OptunaProposer::Start(options_.python, &study_, [this] {
+          const int signal = signals_.Wait(absl::ZeroDuration());
+          if (signal != SIGCHLD) interrupt_ = signal;
+          return interrupt_ != 0;
+        }));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const OptunaProposer::Proposal proposal,
                              optuna_->Propose());

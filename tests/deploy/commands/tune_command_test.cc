@@ -539,6 +539,36 @@ TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
   EXPECT_TRUE(StatusOfStudy("stopped")["done"].get<bool>());
 }
 
+TEST_F(TuneCommandTest, SigtermStopsItWhileTheSamplerHangs) {
+  WriteWholeFile(search_, absl::StrCat(R"(
+    job: "job.textproto"
+    parameter { path: "optimizer.sgd.learning_rate"
+                number { low: 1e-3 high: 1 } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    sampler { optuna {} }
+    lookahead: 2
+    budget { trials: 4 })"));
+  // Proposes one trial, in place of Python and Optuna.
+  const std::string python = Folder("python");
+  WriteWholeFile(python, absl::StrCat(R"(#!/bin/sh
+read search
+echo '{}'
+read first
+echo '{"params": {"optimizer.sgd.learning_rate": 0.5}}'
+read second
+echo hangs >)",
+                                      Folder("hangs"), "\nexec sleep 1000\n"));
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  BackgroundCommand command(
+      TuneArguments("hanging", {"--parallel", "2", "--python", python}));
+  ASSERT_TRUE(AwaitLines(Folder("hangs"), 1));
+  command.Signal(SIGTERM);
+  const CommandResult result = command.Wait();
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
+  EXPECT_EQ(StatusOfStudy("hanging")["trials"].size(), 1u);
+}
+
 TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
   WriteWholeFile(search_, absl::StrCat(R"(
     job: "job.textproto"

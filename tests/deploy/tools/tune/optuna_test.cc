@@ -135,6 +135,11 @@ class OptunaTest : public testing::Test {
     return *TuneStudy::Open(folder_);
   }
 
+  absl::StatusOr<std::unique_ptr<OptunaProposer>> StartProposer(
+      const std::unique_ptr<TuneStudy>& study) const {
+    return OptunaProposer::Start(python_, study.get(), [] { return false; });
+  }
+
   std::string python_;
   std::string folder_;
 };
@@ -161,7 +166,7 @@ TEST_P(SamplerEqualityTest, ProposalsAreThoseOfOptunaInSequence) {
       "sampler { optuna { name: ", name,
       " } } lookahead: 1 budget { trials: ", trials, " }",
       several ? "objective { metric: \"parameters\" goal: MINIMIZE }" : ""));
-  auto proposer = OptunaProposer::Start(python_, study.get());
+  auto proposer = StartProposer(study);
   ASSERT_TRUE(proposer.ok()) << proposer.status();
   std::string proposals;
   for (int n = 0; n < trials; ++n) {
@@ -203,12 +208,12 @@ TEST_F(OptunaTest, AStudyThatIsOpenedAgainHasTheSameProposals) {
   std::vector<SearchPoint> points[2];
   for (const bool reopen : {false, true}) {
     auto study = MakeStudy(lines);
-    auto proposer = *OptunaProposer::Start(python_, study.get());
+    auto proposer = *StartProposer(study);
     for (int n = 0; n < 40; ++n) {
       if (reopen && n % 10 == 5) {
         proposer.reset();
         study = *TuneStudy::Open(folder_);
-        proposer = *OptunaProposer::Start(python_, study.get());
+        proposer = *StartProposer(study);
       }
       const auto proposal = proposer->Propose();
       ASSERT_TRUE(proposal.ok()) << proposal.status();
@@ -311,7 +316,7 @@ study.enqueue_trial({"lr": 0.02, "rule": "sgd", "momentum": 0.5})
   ASSERT_EQ(Writer(study).Begin(5), absl::OkStatus());
   ASSERT_EQ(Writer(study).Report(5, {{-1.0}, {}}, Json::object()),
             absl::OkStatus());
-  auto proposer = *OptunaProposer::Start(python_, study.get());
+  auto proposer = *StartProposer(study);
   const auto proposal = proposer->Propose();
   ASSERT_TRUE(proposal.ok()) << proposal.status();
   ASSERT_EQ(Writer(study).Propose(proposal->point, proposal->attributes),
