@@ -157,6 +157,21 @@ TEST_F(StudyJournalTest, AWriterThatHasNotReadTheLastLinesWritesNothing) {
   EXPECT_THAT(a->replay().trials(), SizeIs(1));
 }
 
+// So the trial that was created last is the writer's own.
+TEST_F(StudyJournalTest, ReadsItsOwnLinesBeforeOthersCanAppend) {
+  std::vector<absl::StatusCode> codes;
+  StudyJournal journal(path_, "", [&](const JournalEvent&) {
+    codes.push_back(
+        JournalLock::Acquire(path_, absl::Minutes(1), absl::Milliseconds(1))
+            .status()
+            .code());
+    return absl::OkStatus();
+  });
+  ASSERT_EQ(journal.Append({CreateStudyLine("me", "s", {false}), TrialLine()}),
+            absl::OkStatus());
+  EXPECT_THAT(codes, ElementsAre(absl::StatusCode::kUnavailable));
+}
+
 TEST_F(StudyJournalTest, RemovesALineThatAKilledWriterHasLeft) {
   ASSERT_EQ(Open()->Append({CreateStudyLine("me", "s", {false})}),
             absl::OkStatus());
