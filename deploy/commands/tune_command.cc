@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -188,21 +187,6 @@ absl::Status CheckSameSearch(const TuneFlags& flags, const TuneStudy& study) {
       "; leave it out, or begin another study with another --output"));
 }
 
-// An imported study from which the search would learn nothing is a mistake.
-absl::Status CheckImport(const TuneFlags& flags, const TuneStudy& study) {
-  const std::vector<StudyTrial>& trials = study.study().trials();
-  if (flags.import.empty() || trials.empty() ||
-      std::any_of(trials.begin(), trials.end(), [](const StudyTrial& trial) {
-        return !trial.point.empty();
-      })) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      flags.import, ": none of its ", trials.size(),
-      " trials has ended with the parameters of the search; names, kinds and "
-      "choices must be equal"));
-}
-
 absl::Status CreateStudy(const TuneFlags& flags, const std::string& folder) {
   TRIBUTARY_ASSIGN_OR_RETURN(const SearchSpec search, LoadSearch(flags.search));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string job_text,
@@ -332,16 +316,19 @@ struct Access {
   std::unique_ptr<TunerLeases> leases;       // With others.
 };
 
+absl::Status CheckNotShared(const std::string& folder) {
+  if (!PathExists(StudyFolder(folder).Tuners())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder,
+                   ": processes with --shared may work on this study; add "
+                   "--shared, or choose another --output"));
+}
+
 // Claims the folder for this process, and creates the study unless it exists.
 absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
                                   const std::string& folder) {
   TRIBUTARY_RETURN_IF_ERROR(CheckFolder(flags, folder));
-  if (PathExists(StudyFolder(folder).Tuners())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder,
-                     ": processes with --shared may work on this study; add "
-                     "--shared, or choose another --output"));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckNotShared(folder));
   Access access;
   OutputDirectory::Names names;
   names.resume = "--resume DIR";
@@ -349,6 +336,8 @@ absl::StatusOr<Access> EnterAlone(const TuneFlags& flags,
       access.claimed,
       OutputDirectory::Claim(folder, EarlierRun(flags.resume, flags.overwrite),
                              names));
+  // Until now, the first process with --shared may have had the claim.
+  TRIBUTARY_RETURN_IF_ERROR(CheckNotShared(folder));
   if (flags.resume.empty()) {
     TRIBUTARY_RETURN_IF_ERROR(CreateStudy(flags, folder));
   }
@@ -373,11 +362,13 @@ absl::StatusOr<Access> EnterShared(TuneFlags* flags,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<JournalLock> lock,
       JournalLock::Acquire(absl::StrCat(folder, "/tuners.enter")));
+  // Held until the folder of leases shows that the study is shared.
+  Access alone;
   if (!StudyFolder(folder).Exists() ||
       !PathExists(StudyFolder(folder).Tuners())) {
     if (StudyFolder(folder).Exists()) flags->resume = folder;
     // Refused while a process without --shared works on the study.
-    TRIBUTARY_RETURN_IF_ERROR(EnterAlone(*flags, folder).status());
+    TRIBUTARY_ASSIGN_OR_RETURN(alone, EnterAlone(*flags, folder));
   }
   flags->resume = folder;
   Access access;
@@ -430,8 +421,6 @@ int Tune(TuneFlags flags, const Environment& environment,
   const absl::StatusOr<std::unique_ptr<TuneStudy>> study =
       TuneStudy::Open(*folder);
   if (!study.ok()) return ReportError(study.status());
-  const absl::Status imported = CheckImport(flags, **study);
-  if (!imported.ok()) return ReportError(imported);
   const absl::Status same = CheckSameSearch(flags, **study);
   if (!same.ok()) return ReportError(same);
   const absl::Status remembered = RememberCommand(*folder, &flags);
@@ -466,13 +455,13 @@ int Tune(TuneFlags flags, const Environment& environment,
     if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
     return end.exit_code;
   }
-  // After an error, other tuners still read the decoded data, or a resumed
-  // search does.
-  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
-  if (flags.data_cache.empty()) {
+  // Otherwise, other tuners still read the decoded data, or a resumed search
+  // does.
+  if (flags.data_cache.empty() && (*study)->Done()) {
     std::error_code ignored;
     std::filesystem::remove_all(StudyFolder(*folder).Decoded(), ignored);
   }
+  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
   std::printf("%s%s\n%s", FormatStudy(**study, kRowsOfReport).c_str(),
               FormatFinal(**study).c_str(), FormatBest(**study).c_str());
   return kExitDone;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -23,6 +24,9 @@ constexpr char kProgram[] =
 #include "deploy/tools/tune/optuna_proposals.inc"
     ;
 
+// Short for the user who presses Ctrl-C.
+constexpr int kPollMilliseconds = 100;
+
 absl::Status SystemError(const char* what, int number) {
   return absl::InternalError(absl::StrCat(what, ": ", strerror(number)));
 }
@@ -30,8 +34,10 @@ absl::Status SystemError(const char* what, int number) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OptunaProposer>> OptunaProposer::Start(
-    const std::string& python, const TuneStudy* study) {
-  std::unique_ptr<OptunaProposer> proposer(new OptunaProposer(study));
+    const std::string& python, const TuneStudy* study,
+    std::function<bool()> is_stopped) {
+  std::unique_ptr<OptunaProposer> proposer(
+      new OptunaProposer(study, std::move(is_stopped)));
   TRIBUTARY_RETURN_IF_ERROR(proposer->Spawn(python));
   TRIBUTARY_RETURN_IF_ERROR(proposer->Ask(proposer->DescribeSearch()).status());
   return proposer;
@@ -41,6 +47,11 @@ absl::Status OptunaProposer::Spawn(const std::string& python) {
   int requests[2];
   if (pipe2(requests, O_CLOEXEC) != 0) return SystemError("pipe", errno);
   requests_ = requests[1];
+  // The process may not read, because it hangs.
+  if (fcntl(requests_, F_SETFL, O_NONBLOCK) != 0) {
+    close(requests[0]);
+    return SystemError("fcntl", errno);
+  }
   int answers[2];
   if (pipe2(answers, O_CLOEXEC) != 0) {
     close(requests[0]);
@@ -92,14 +103,23 @@ absl::StatusOr<Json> OptunaProposer::Ask(const Json& request) {
                                 Json::error_handler_t::replace),
                    "\n");
   absl::string_view rest = line;
-  bool alive = true;
-  while (!rest.empty() && alive) {
-    const ssize_t count = write(requests_, rest.data(), rest.size());
-    alive = count >= 0 || errno == EINTR;
-    if (count > 0) rest.remove_prefix(static_cast<size_t>(count));
-  }
   size_t end;
   while ((end = received_.find('\n')) == std::string::npos) {
+    if (is_stopped_()) {
+      return absl::CancelledError("the sampler was not awaited");
+    }
+    // poll ignores negative descriptors.
+    pollfd fds[] = {{answers_, POLLIN, 0},
+                    {rest.empty() ? -1 : requests_, POLLOUT, 0}};
+    if (poll(fds, 2, kPollMilliseconds) <= 0) continue;
+    if (fds[1].revents != 0) {
+      const ssize_t count = write(requests_, rest.data(), rest.size());
+      const bool later = errno == EAGAIN || errno == EINTR;
+      if (count > 0) rest.remove_prefix(static_cast<size_t>(count));
+      // If the process has ended, its answers end, too.
+      if (count < 0 && !later) rest = absl::string_view();
+    }
+    if (fds[0].revents == 0) continue;
     char buffer[65536];
     const ssize_t count = read(answers_, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;

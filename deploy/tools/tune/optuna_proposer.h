@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,19 +33,23 @@ class OptunaProposer {
   // Starts `python`, the program of Python 3. Returns FailedPrecondition, with
   // the command that installs what is missing, if Optuna cannot be used. Blocks
   // until it is loaded. `study` must outlive this object.
+  //
+  // This function and Propose call `is_stopped` several times a second while
+  // they wait for the process, and return Cancelled if it returns true.
   static absl::StatusOr<std::unique_ptr<OptunaProposer>> Start(
-      const std::string& python, const TuneStudy* study);
+      const std::string& python, const TuneStudy* study,
+      std::function<bool()> is_stopped);
   ~OptunaProposer();
   OptunaProposer(const OptunaProposer&) = delete;
   OptunaProposer& operator=(const OptunaProposer&) = delete;
 
   // Proposes the next trial of the study, which may propose one. Blocks until
-  // the sampler has answered. Returns the sampler's error, after which nothing
-  // can be proposed any more.
+  // the sampler has answered. After an error, nothing can be proposed any more.
   absl::StatusOr<Proposal> Propose();
 
  private:
-  explicit OptunaProposer(const TuneStudy* study) : study_(study) {}
+  OptunaProposer(const TuneStudy* study, std::function<bool()> is_stopped)
+      : study_(study), is_stopped_(std::move(is_stopped)) {}
   absl::Status Spawn(const std::string& python);
   // Sends a request and returns the answer, an object without errors.
   absl::StatusOr<nlohmann::ordered_json> Ask(
@@ -54,6 +59,7 @@ class OptunaProposer {
                                        const KnownTrial& known) const;
 
   const TuneStudy* const study_;
+  const std::function<bool()> is_stopped_;
   pid_t pid_ = -1;
   int requests_ = -1;
   int answers_ = -1;

@@ -25,10 +25,12 @@ Json RecordOfFinal(const TuneStudy& study, int64_t trial, int64_t seed) {
 }  // namespace
 
 absl::optional<absl::Time> BeginOfStudy(const TuneStudy& study) {
-  for (const JournalTrial& trial : study.records()) {
+  for (int64_t t = 0; t < study.study().size(); ++t) {
+    if (study.study().trials()[t].foreign) continue;
     absl::Time time;
     std::string error;
-    if (absl::ParseTime(absl::RFC3339_full, trial.began, &time, &error)) {
+    if (absl::ParseTime(absl::RFC3339_full, study.records()[t].began, &time,
+                        &error)) {
       return time;
     }
   }

@@ -18,7 +18,8 @@
 
 namespace tributary {
 
-// Returns when the first trial began; nullopt if none has.
+// Returns when the first trial of the search began; nullopt if none has. Trials
+// of other programs, such as imported ones, do not count.
 absl::optional<absl::Time> BeginOfStudy(const TuneStudy& study);
 
 // Returns the job that trains a segment. Returns the errors of

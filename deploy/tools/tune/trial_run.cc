@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {
@@ -10,9 +12,13 @@ absl::StatusOr<std::unique_ptr<TrialRun>> TrialRun::Start(
     const Segment& segment, JobLaunch launch,
     std::function<void(const std::string&)> on_message) {
   std::unique_ptr<TrialRun> run(new TrialRun(segment, launch.output));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      run->claimed_,
-      OutputDirectory::Claim(launch.output, OutputDirectory::Earlier::kResume));
+  auto claimed =
+      OutputDirectory::Claim(launch.output, OutputDirectory::Earlier::kResume);
+  if (absl::IsUnavailable(claimed.status())) {
+    return absl::UnavailableError(
+        absl::StrCat(launch.output, ": another process is writing here"));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(run->claimed_, std::move(claimed));
   // Continues with the newest checkpoint, if there is one: that of the segment
   // before this one, or of this one if it was interrupted.
   if (launch.resume.empty()) launch.resume = kResumeAuto;

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -59,6 +61,27 @@ bool IsOfKind(const SearchParameterSpec& parameter,
          (!parameter.has_choice() || theirs == ours);
 }
 
+// An imported study from which the search would learn nothing is a mistake.
+absl::Status CheckImport(const std::string& import, const Study& study) {
+  const std::vector<StudyTrial>& trials = study.trials();
+  if (import.empty() || trials.empty() ||
+      std::any_of(trials.begin(), trials.end(), [](const StudyTrial& trial) {
+        return !trial.point.empty();
+      })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      import, ": none of its ", trials.size(),
+      " trials has ended with the parameters of the search; names, kinds and "
+      "choices must be equal"));
+}
+
+absl::Status DeletedError(const StudyFolder& folder, const SearchSpec& search) {
+  return absl::DataLossError(
+      absl::StrCat(folder.Journal(), ": the study ", search.name(),
+                   " was deleted; begin another one with another --output"));
+}
+
 }  // namespace
 
 absl::Status TuneStudy::Create(const std::string& folder,
@@ -67,10 +90,14 @@ absl::Status TuneStudy::Create(const std::string& folder,
                                const std::string& import) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, JobToSearch(job_text, search));
   const StudyFolder files(folder);
-  std::error_code ignored;
-  for (const std::string& path : files.Files()) {
-    std::filesystem::remove_all(path, ignored);
-  }
+  const auto remove_files = [&files] {
+    std::error_code ignored;
+    for (const std::string& path : files.Files()) {
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  remove_files();
+  absl::Cleanup remove_after_error = remove_files;
   if (!job_text.empty()) {
     TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(files.Job(), {job_text}));
   }
@@ -104,8 +131,14 @@ absl::Status TuneStudy::Create(const std::string& folder,
     TRIBUTARY_RETURN_IF_ERROR(journal.Append(
         {CreateStudyLine(journal.worker(), kept.name(), maximize)}));
   }
+  const auto study = absl::WrapUnique(new TuneStudy(folder, kept));
+  TRIBUTARY_RETURN_IF_ERROR(study->Load());
+  TRIBUTARY_RETURN_IF_ERROR(CheckImport(import, study->study()));
   // The last file: it makes the study exist.
-  return WriteFileAtomically(files.Search(), {PrintSearch(kept)});
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteFileAtomically(files.Search(), {PrintSearch(kept)}));
+  std::move(remove_after_error).Cancel();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<TuneStudy>> TuneStudy::Open(
@@ -117,7 +150,7 @@ absl::StatusOr<std::unique_ptr<TuneStudy>> TuneStudy::Open(
         " is not the folder of a study, which `tributary tune` prints"));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(SearchSpec search, LoadSearch(files.Search()));
-  std::unique_ptr<TuneStudy> study(new TuneStudy(folder, std::move(search)));
+  auto study = absl::WrapUnique(new TuneStudy(folder, std::move(search)));
   TRIBUTARY_RETURN_IF_ERROR(study->Load());
   return study;
 }
@@ -145,7 +178,10 @@ absl::Status TuneStudy::Load() {
   journal_ = std::make_unique<StudyJournal>(
       folder_.Journal(), search_.name(),
       [this](const JournalEvent& event) { return Apply(event); });
-  return journal_->Read();
+  TRIBUTARY_RETURN_IF_ERROR(journal_->Read());
+  loaded_ = true;
+  return journal_->replay().exists() ? absl::OkStatus()
+                                     : DeletedError(folder_, search_);
 }
 
 absl::StatusOr<JobSpec> TuneStudy::JobOfTrial(int64_t trial) const {
@@ -226,6 +262,15 @@ TrialResult TuneStudy::ResultOf(const JournalTrial& trial,
 }
 
 absl::Status TuneStudy::Apply(const JournalEvent& event) {
+  if (event.kind == JournalEvent::Kind::kDeleted) {
+    // What callers know of its trials is no longer true.
+    if (loaded_) return DeletedError(folder_, search_);
+    study_ = std::make_unique<Study>(StudyPlan(study_->plan()));
+    if (final_.has_value()) {
+      final_.emplace(search_.final(), study_->plan().maximize[0], job_.steps());
+    }
+    return absl::OkStatus();
+  }
   if (event.kind == JournalEvent::Kind::kStudyAttribute) {
     if (event.attribute == kClosedAt) study_->Close();
     if (!final_.has_value() ||

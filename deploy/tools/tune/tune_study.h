@@ -31,13 +31,15 @@ class TuneStudy {
   // path of a journal of Optuna whose first study, or the one with the search's
   // name, is continued; empty if there is none. Removes the files of another
   // study. Returns InvalidArgument if the job cannot be searched, or if the
-  // journal's study has other objectives.
+  // journal's study has other objectives, or trials of which none has the
+  // search's parameters. After an error, the folder contains no study.
   static absl::Status Create(const std::string& folder,
                              const SearchSpec& search,
                              const std::string& job_text,
                              const std::string& import);
   // Opens the study in `folder`. Returns NotFound if there is none, and
-  // DataLoss if its files do not fit together. Changes nothing.
+  // DataLoss if its files do not fit together, or if Optuna has deleted the
+  // study. Changes nothing.
   static absl::StatusOr<std::unique_ptr<TuneStudy>> Open(
       const std::string& folder);
   const SearchSpec& search() const { return search_; }
@@ -70,7 +72,8 @@ class TuneStudy {
   // Optuna's enqueue_trial, and was not begun.
   bool IsQueued(int64_t trial) const;
 
-  // Reads what other processes have appended.
+  // Reads what other processes have appended. Returns the errors of
+  // StudyJournal::Read, and DataLoss if Optuna has deleted the study.
   absl::Status Read() { return journal_->Read(); }
   // Chooses the next point, for the built-in samplers.
   SearchPoint NextPoint() const;
@@ -107,6 +110,7 @@ class TuneStudy {
   std::unique_ptr<Study> study_;
   absl::optional<FinalStage> final_;
   std::unique_ptr<StudyJournal> journal_;
+  bool loaded_ = false;  // True once the journal was read as a whole.
 };
 
 }  // namespace tributary

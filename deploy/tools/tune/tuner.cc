@@ -92,6 +92,7 @@ TuneEnd Tuner::Run() {
     if (signal_ == 0) {
       status = CheckTime();
       if (status.ok()) status = FillSlots();
+      if (interrupt_ != 0) status = absl::OkStatus();
     }
     ShowProgress();
     const bool idle =
@@ -100,7 +101,8 @@ TuneEnd Tuner::Run() {
     if (!status.ok() || (idle && (signal_ != 0 || study_.Done()))) {
       break;
     }
-    const int signal = signals_.Wait(Patience());
+    const int signal = interrupt_ != 0 ? std::exchange(interrupt_, 0)
+                                       : signals_.Wait(Patience());
     if (signal != 0 && signal != SIGCHLD && signal_ == 0) signal_ = signal;
     status = AdvanceAll(signal);
   }
@@ -203,11 +205,13 @@ absl::Status Tuner::FillSlots() {
     const absl::optional<Segment> next = NextSegment(skipped);
     if (next.has_value()) {
       const absl::Status started = StartSegment(*next);
-      // Its former owner has not let go of its folder yet.
-      const bool busy =
-          options_.leases != nullptr && absl::IsUnavailable(started);
-      if (busy) skipped.push_back(*next);
-      if (!busy && !absl::IsAborted(started)) {
+      if (absl::IsUnavailable(started)) {
+        // Its former owner may not have let go of its folder yet.
+        skipped.push_back(*next);
+        const std::string message =
+            absl::StrCat(NameOf(*next), " waits: ", started.message());
+        if (waits_.insert(message).second) display_.Message(message);
+      } else if (!absl::IsAborted(started)) {
         TRIBUTARY_RETURN_IF_ERROR(started);
       }
     } else if (study_.study().MayPropose()) {
@@ -239,8 +243,13 @@ absl::Status Tuner::ProposeNext() {
                            nlohmann::ordered_json::object());
   }
   if (optuna_ == nullptr) {
-    TRIBUTARY_ASSIGN_OR_RETURN(optuna_,
-                               OptunaProposer::Start(options_.python, &study_));
+    // A lost SIGCHLD does no harm: Advance always looks for ended children.
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        optuna_, OptunaProposer::Start(options_.python, &study_, [this] {
+          const int signal = signals_.Wait(absl::ZeroDuration());
+          if (signal != SIGCHLD) interrupt_ = signal;
+          return interrupt_ != 0;
+        }));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const OptunaProposer::Proposal proposal,
                              optuna_->Propose());
@@ -341,11 +350,14 @@ absl::Status Tuner::RecordResult(const Segment& segment,
                                  const TrialResult& result,
                                  const nlohmann::ordered_json& summary) {
   steps_done_ += segment.steps - BeginOf(study_.study(), segment);
+  bool awaited = false;
   TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
-    if (!IsAwaited(segment)) return absl::OkStatus();
+    awaited = IsAwaited(segment);
+    if (!awaited) return absl::OkStatus();
     return segment.is_final() ? writer_.ReportFinal(segment, result, summary)
                               : writer_.Report(segment.trial, result, summary);
   }));
+  if (!awaited) return absl::OkStatus();
   display_.Message(absl::StrCat(NameOf(segment), ": step ", segment.steps,
                                 " | ", ResultText(study_, result), " | ",
                                 PointText(study_, segment.trial)));
@@ -356,15 +368,18 @@ absl::Status Tuner::RecordResult(const Segment& segment,
 
 absl::Status Tuner::RecordFailure(const Segment& segment,
                                   const std::string& reason) {
+  bool awaited = false;
+  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
+    awaited = IsAwaited(segment);
+    if (!awaited) return absl::OkStatus();
+    return segment.is_final() ? writer_.FailFinal(segment, reason)
+                              : writer_.Fail(segment.trial, reason);
+  }));
+  if (!awaited) return absl::OkStatus();
   const std::string message =
       absl::StrCat(NameOf(segment), " failed: ", reason);
   display_.Message(message);
   if (first_failure_.empty()) first_failure_ = message;
-  TRIBUTARY_RETURN_IF_ERROR(Insist([&] {
-    if (!IsAwaited(segment)) return absl::OkStatus();
-    return segment.is_final() ? writer_.FailFinal(segment, reason)
-                              : writer_.Fail(segment.trial, reason);
-  }));
   if (segment.is_final()) RemoveModelsOf(study_.folder().RunOf(segment));
   return absl::OkStatus();
 }

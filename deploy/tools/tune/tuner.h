@@ -75,10 +75,13 @@ class Tuner {
   TuneEnd Run();
 
  private:
-  // Starts what may start. Returns the errors of the journal, and those of the
-  // sampler.
+  // Starts what may start. Returns the errors of the journal, those of the
+  // sampler, and the system's if a run cannot write its files: all others would
+  // fail, too. Returns Cancelled, and sets interrupt_, if a signal arrives
+  // while the sampler is awaited.
   absl::Status FillSlots();
-  // Starts a segment in a free slot, or records that it cannot be started.
+  // Starts a segment in a free slot, or records that its job is not valid.
+  // Returns Unavailable if another process holds its folder, or the journal.
   absl::Status StartSegment(const Segment& segment);
   absl::StatusOr<JobLaunch> MakeLaunch(const Segment& segment, int slot) const;
   // Adds a trial to the study.
@@ -120,8 +123,12 @@ class Tuner {
   std::unique_ptr<OptunaProposer> optuna_;
   std::vector<std::unique_ptr<TrialRun>> slots_;
   int signal_ = 0;  // The first one that has arrived.
+  // The signal that has arrived while the sampler was awaited, until signal_
+  // is set; 0 if none has.
+  int interrupt_ = 0;
   std::string first_failure_;
   std::set<int64_t> without_models_;
+  std::set<std::string> waits_;  // The messages about them that were shown.
 };
 
 }  // namespace tributary

@@ -1,5 +1,8 @@
 // `tributary tune` as users run it.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -47,6 +50,13 @@ constexpr char kSearch[] = R"(
   budget { trials: 9 }
 )";
 
+constexpr char kTwoTrials[] = R"(
+  job: "job.textproto"
+  parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
+  objective { metric: "final_loss" goal: MINIMIZE }
+  sampler { grid {} }
+)";
+
 class TuneCommandTest : public testing::Test {
  protected:
   TuneCommandTest() {
@@ -68,6 +78,21 @@ class TuneCommandTest : public testing::Test {
     return ParseOrderedJson(
         RunExpecting(0, {kTributary, "tune", "status", Folder(name), "--json"})
             .standard_output);
+  }
+
+  // Makes the job read rows of a file, which are decoded.
+  void ReadRows() const {
+    std::string rows;
+    for (int i = 0; i < 64; ++i) {
+      absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
+    }
+    WriteWholeFile(Folder("rows.csv"), rows);
+    WriteWholeFile(
+        Folder("job.textproto"),
+        absl::StrReplaceAll(
+            kJob,
+            {{"random { samples: 64 shape: 4 classes: 3 }",
+              absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
   }
 
   const std::string folder_ = MakeTestFolder();
@@ -333,6 +358,45 @@ TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
   EXPECT_EQ(StatusOfStudy("shared"), StatusOfStudy("one"));
 }
 
+TEST_F(TuneCommandTest, ATunerDoesNotReportAFinalRunThatItHasLost) {
+  WriteWholeFile(search_, R"(
+    job: "job.textproto"
+    set: "steps=3000"
+    parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    budget { trials: 1 }
+    final { best: 1 seeds: 2 })");
+  const std::string journal = Folder("shared") + "/study.journal";
+  const std::string run = Folder("shared") + "/final-runs/00000-seed-1";
+  BackgroundCommand tuner(SharedArguments(TuneArguments("shared", {})));
+  ASSERT_TRUE(AwaitLines(run + "/metrics.jsonl", 1));
+  tuner.Signal(SIGSTOP);
+  // The job needs its tuner no more.
+  ASSERT_TRUE(AwaitLines(run + "/summary.json", 1));
+  for (const pid_t process : ChildrenOf(tuner.pid())) {
+    for (int i = 0; i < 4000 && IsAlive(process); ++i) usleep(5000);
+    EXPECT_FALSE(IsAlive(process)) << CommandLineOf(process);
+  }
+  // What another tuner does when the lease has ended.
+  WriteWholeFile(
+      journal,
+      absl::StrCat(ReadWholeFile(journal),
+                   R"({"op_code":2,"worker_id":"other","study_id":0,)"
+                   R"("user_attr":{"tributary:final:0:1":{"tuner":"other"}}})"
+                   "\n"));
+  tuner.Signal(SIGCONT);
+  // It takes the run back, because the other one shows no sign of life.
+  const CommandResult result = tuner.Wait();
+  EXPECT_EQ(result.exit_code, 0);
+  const std::vector<std::string> reports =
+      absl::StrSplit(result.standard_error, "seed + 1: step");
+  EXPECT_EQ(reports.size(), 2u) << result.standard_error;
+  // Its claim, the other one's, its claim again, and the result.
+  const std::vector<std::string> records =
+      absl::StrSplit(ReadWholeFile(journal), "tributary:final:0:1");
+  EXPECT_EQ(records.size(), 5u);
+}
+
 TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
   {
     BackgroundCommand alone(TuneArguments("alone", {}));
@@ -351,6 +415,30 @@ TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
       RunExpecting(2, {kTributary, "tune", search_, "--shared"}).standard_error,
       HasSubstr("--output"));
   RunExpecting(2, {kTributary, "tune", "--resume", Folder("no"), "--shared"});
+}
+
+// What happens between the steps with which a process enters a study.
+TEST_F(TuneCommandTest, NoProcessEntersAloneWhileOthersJoin) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's library must be the first that is loaded";
+#endif
+  WriteWholeFile(search_, kTwoTrials);
+  const std::string preload =
+      "LD_PRELOAD=tests/deploy/commands/libjoin_witness.so";
+  EXPECT_THAT(RunExpecting(1, TuneArguments("alone", {}),
+                           {preload, "JOINED=" + Folder("alone/tuners")})
+                  .standard_error,
+              HasSubstr("--shared"));
+  EXPECT_FALSE(std::filesystem::exists(Folder("alone") + "/study.journal"));
+  // The witness sees a folder that is not claimed.
+  constexpr char kFree[] = "not claimed";
+  RunExpecting(0, {"/bin/mkdir", Folder("free")});
+  EXPECT_THAT(RunExpecting(0, {"/bin/mkdir", Folder("free/tuners")}, {preload})
+                  .standard_error,
+              HasSubstr(kFree));
+  const CommandResult shared =
+      RunExpecting(0, SharedArguments(TuneArguments("shared", {})), {preload});
+  EXPECT_THAT(shared.standard_error, Not(HasSubstr(kFree)));
 }
 
 TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
@@ -394,16 +482,7 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
 }
 
 TEST_F(TuneCommandTest, TrialsShareDecodedData) {
-  std::string rows;
-  for (int i = 0; i < 64; ++i) {
-    absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
-  }
-  WriteWholeFile(Folder("rows.csv"), rows);
-  WriteWholeFile(
-      Folder("job.textproto"),
-      absl::StrReplaceAll(
-          kJob, {{"random { samples: 64 shape: 4 classes: 3 }",
-                  absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
+  ReadRows();
   RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
   const Json want = StatusOfStudy("none");
   EXPECT_TRUE(want["done"].get<bool>());
@@ -460,6 +539,36 @@ TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
   EXPECT_TRUE(StatusOfStudy("stopped")["done"].get<bool>());
 }
 
+TEST_F(TuneCommandTest, SigtermStopsItWhileTheSamplerHangs) {
+  WriteWholeFile(search_, absl::StrCat(R"(
+    job: "job.textproto"
+    parameter { path: "optimizer.sgd.learning_rate"
+                number { low: 1e-3 high: 1 } }
+    objective { metric: "final_loss" goal: MINIMIZE }
+    sampler { optuna {} }
+    lookahead: 2
+    budget { trials: 4 })"));
+  // Proposes one trial, in place of Python and Optuna.
+  const std::string python = Folder("python");
+  WriteWholeFile(python, absl::StrCat(R"(#!/bin/sh
+read search
+echo '{}'
+read first
+echo '{"params": {"optimizer.sgd.learning_rate": 0.5}}'
+read second
+echo hangs >)",
+                                      Folder("hangs"), "\nexec sleep 1000\n"));
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  BackgroundCommand command(
+      TuneArguments("hanging", {"--parallel", "2", "--python", python}));
+  ASSERT_TRUE(AwaitLines(Folder("hangs"), 1));
+  command.Signal(SIGTERM);
+  const CommandResult result = command.Wait();
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
+  EXPECT_EQ(StatusOfStudy("hanging")["trials"].size(), 1u);
+}
+
 TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
   WriteWholeFile(search_, absl::StrCat(R"(
     job: "job.textproto"
@@ -475,7 +584,31 @@ TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
               HasSubstr("learning_rate"));
 }
 
+TEST_F(TuneCommandTest, ATrialWaitsForTheProcessThatHoldsItsFolder) {
+  WriteWholeFile(search_, kTwoTrials);
+  {
+    BackgroundCommand command(TuneArguments("busy", {}));
+    ASSERT_TRUE(AwaitLines(Folder("busy") + "/study.journal", 2));
+    command.Signal(SIGKILL);
+    command.Wait();
+  }
+  const std::string trial = Folder("busy") + "/trials/00000";
+  std::filesystem::create_directories(trial);
+  const int fd = open(trial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  BackgroundCommand command({kTributary, "tune", "--resume", Folder("busy")});
+  EXPECT_THAT(command.AwaitStandardError("trial 0 waits"), HasSubstr(trial));
+  EXPECT_NE(command.AwaitStandardError("trial 1: step"), "");
+  close(fd);
+  EXPECT_EQ(command.Wait().exit_code, 0);
+  const Json status = StatusOfStudy("busy");
+  ASSERT_EQ(status["trials"].size(), 2u);
+  EXPECT_EQ(status["trials"][0]["state"], "complete");
+  EXPECT_EQ(status["trials"][1]["state"], "complete");
+}
+
 TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
+  ReadRows();
   WriteWholeFile(search_, absl::StrCat(R"(
     job: "job.textproto"
     parameter { path: "seed" integer { low: 1 high: 2 } }
@@ -483,6 +616,8 @@ TEST_F(TuneCommandTest, FailsIfNoTrialIsCompleted) {
     sampler { grid {} })"));
   EXPECT_THAT(RunExpecting(1, TuneArguments("none", {})).standard_error,
               HasSubstr("evaluation.gain"));
+  EXPECT_TRUE(StatusOfStudy("none")["done"].get<bool>());
+  EXPECT_FALSE(std::filesystem::exists(Folder("none") + "/decoded"));
 }
 
 TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {

@@ -82,17 +82,20 @@ absl::Status JournalReplay::Apply(absl::string_view text,
       operation > static_cast<int64_t>(JournalOperation::kDiscardTrials)) {
     return absl::DataLossError("is not an operation of a journal of Optuna");
   }
-  const bool of_study =
-      study_ >= 0 && IntegerOf(line, "study_id", -1) == study_;
+  const int64_t id = IntegerOf(line, "study_id", -1);
+  const bool of_study = study_ >= 0 && id == study_;
   switch (static_cast<JournalOperation>(operation)) {
     case JournalOperation::kCreateStudy:
       CreateStudy(line);
       break;
     case JournalOperation::kDeleteStudy:
+      studies_.erase(id);
       if (of_study) {
         study_ = -1;
         trials_.clear();
+        user_attributes_ = Json::object();
         std::fill(numbers_.begin(), numbers_.end(), -1);
+        events->push_back({JournalEvent::Kind::kDeleted, -1, 0, ""});
       }
       break;
     case JournalOperation::kSetStudyUserAttribute:
@@ -115,12 +118,12 @@ absl::Status JournalReplay::Apply(absl::string_view text,
 
 void JournalReplay::CreateStudy(const Json& line) {
   const std::string name = StringMember(line, "study_name");
-  if (std::find(study_names_.begin(), study_names_.end(), name) !=
-      study_names_.end()) {
+  if (std::any_of(studies_.begin(), studies_.end(),
+                  [&](const auto& study) { return study.second == name; })) {
     return;
   }
-  study_names_.push_back(name);
-  const int64_t id = studies_++;
+  const int64_t id = created_++;
+  studies_[id] = name;
   if (study_ >= 0 || (!wanted_.empty() && name != wanted_)) return;
   study_ = id;
   name_ = name;
@@ -132,7 +135,10 @@ void JournalReplay::CreateStudy(const Json& line) {
 
 void JournalReplay::CreateTrial(const Json& line,
                                 std::vector<JournalEvent>* events) {
-  const bool ours = study_ >= 0 && IntegerOf(line, "study_id", -1) == study_;
+  const int64_t study = IntegerOf(line, "study_id", -1);
+  // Optuna gives no number to a trial of a study that does not exist.
+  if (studies_.count(study) == 0) return;
+  const bool ours = study == study_;
   numbers_.push_back(ours ? static_cast<int64_t>(trials_.size()) : -1);
   if (!ours) return;
   JournalTrial trial;

@@ -56,7 +56,13 @@ struct JournalTrial {
 
 // A change of the study that others may have to act on.
 struct JournalEvent {
-  enum class Kind { kStudyAttribute, kCreated, kIntermediateValue, kState };
+  enum class Kind {
+    kStudyAttribute,
+    kCreated,
+    kIntermediateValue,
+    kState,
+    kDeleted,  // The study, with its trials. One of its name may follow.
+  };
   Kind kind = Kind::kCreated;
   int64_t trial = 0;      // The trial's number in its study.
   int64_t step = 0;       // kIntermediateValue.
@@ -75,7 +81,7 @@ class JournalReplay {
   // changed to `*events`. Returns DataLoss if it is not an operation.
   absl::Status Apply(absl::string_view line, std::vector<JournalEvent>* events);
 
-  // True if the file contains the study.
+  // True if the file contains the study, and it was not deleted.
   bool exists() const { return study_ >= 0; }
   int64_t study_id() const { return study_; }
   const std::string& name() const { return name_; }
@@ -97,8 +103,8 @@ class JournalReplay {
   const std::string wanted_;
   std::string name_;
   int64_t study_ = -1;
-  int64_t studies_ = 0;  // Number of studies that the file has created.
-  std::vector<std::string> study_names_;
+  int64_t created_ = 0;  // Number of studies that the file has created.
+  std::map<int64_t, std::string> studies_;  // Names, by id, if not deleted.
   std::vector<int> directions_;
   nlohmann::ordered_json user_attributes_ = nlohmann::ordered_json::object();
   std::vector<JournalTrial> trials_;

@@ -88,11 +88,9 @@ absl::Status StudyJournal::Read() {
 }
 
 absl::Status StudyJournal::Append(const std::vector<std::string>& lines) {
-  {
-    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<JournalLock> lock,
-                               JournalLock::Acquire(path_));
-    TRIBUTARY_RETURN_IF_ERROR(AppendLocked(lines));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<JournalLock> lock,
+                             JournalLock::Acquire(path_));
+  TRIBUTARY_RETURN_IF_ERROR(AppendLocked(lines));
   return Read();
 }
 

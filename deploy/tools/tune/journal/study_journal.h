@@ -18,9 +18,8 @@ namespace tributary {
 // lock whose holder has died is taken over after half a minute.
 //
 // Changes of this process and of others are applied in the same way: Append
-// writes lines, and then reads all lines of the file that were not read yet.
-// Not thread-safe. Methods block on the disk and on other writers, for at most
-// a minute.
+// writes lines, and then reads them. Not thread-safe. Methods block on the disk
+// and on other writers, for at most a minute.
 class StudyJournal {
  public:
   // `study` is as for JournalReplay. `on_event` is called for each event, in
@@ -33,11 +32,11 @@ class StudyJournal {
   // is empty. Returns DataLoss, naming the line, if a line is damaged, the
   // system's error, or that of on_event.
   absl::Status Read();
-  // Appends lines, syncs the file and calls Read. The file is created if it
-  // does not exist. If the last line was not written completely, because its
-  // writer has died, removes it. Returns Aborted, without writing, if another
-  // process has appended lines that this object had not read; it has read them
-  // then.
+  // Appends lines, syncs the file and calls Read, while other writers wait: the
+  // last changes are those of `lines`. The file is created if it does not
+  // exist. If the last line was not written completely, because its writer has
+  // died, removes it. Returns Aborted, without writing, if another process has
+  // appended lines that this object had not read; it has read them then.
   absl::Status Append(const std::vector<std::string>& lines);
 
   const JournalReplay& replay() const { return replay_; }

@@ -24,11 +24,9 @@ PhiloxBlock RandomBlock(uint64_t seed, Draw draw, int parameter,
       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// Returns a number in [0, 1).
 double RandomPosition(uint64_t seed, Draw draw, int64_t number, int parameter) {
   const PhiloxBlock block = RandomBlock(seed, draw, parameter, number);
-  const uint64_t bits = (static_cast<uint64_t>(block[0]) << 32) | block[1];
-  return static_cast<double>(bits >> 11) * 0x1p-53;
+  return PositionOf(block[0], block[1]);
 }
 
 }  // namespace

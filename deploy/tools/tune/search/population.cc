@@ -19,12 +19,6 @@ PhiloxBlock PopulationBlock(uint64_t seed, PopulationDraw draw,
       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// Returns a number in [0, 1).
-double PositionOf(uint32_t high, uint32_t low) {
-  const uint64_t bits = (static_cast<uint64_t>(high) << 32) | low;
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
-
 // Returns the distance of neighboring values; 0 if there is none.
 double DistanceOf(const SearchParameterSpec& parameter) {
   if (parameter.has_integer()) {

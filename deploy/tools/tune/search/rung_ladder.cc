@@ -72,18 +72,4 @@ std::vector<Promotion> RungLadder::TakePromotions() {
   return std::exchange(taken_later_, {});
 }
 
-std::vector<int64_t> RungLadder::Entered(int rung) const {
-  std::vector<int64_t> trials;
-  for (const Entry& entry : rungs_[rung].entries) {
-    trials.push_back(entry.trial);
-  }
-  return trials;
-}
-
-bool RungLadder::IsPromoted(int64_t trial, int rung) const {
-  const Rung& at = rungs_[rung];
-  const auto found = at.position.find(trial);
-  return found != at.position.end() && at.entries[found->second].promoted;
-}
-
 }  // namespace tributary

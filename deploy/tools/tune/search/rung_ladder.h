@@ -48,10 +48,6 @@ class RungLadder {
   // trials has entered its rung.
   std::vector<Promotion> TakePromotions();
 
-  // Returns the trials that have entered the rung, in order.
-  std::vector<int64_t> Entered(int rung) const;
-  bool IsPromoted(int64_t trial, int rung) const;
-
  private:
   struct Entry {
     int64_t trial = 0;

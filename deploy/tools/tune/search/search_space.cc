@@ -94,6 +94,11 @@ bool SearchSpace::IsActive(int i, const SearchPoint& point) const {
          when.value().end();
 }
 
+double PositionOf(uint32_t high, uint32_t low) {
+  const uint64_t bits = (static_cast<uint64_t>(high) << 32) | low;
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
 double SearchSpace::ValueAt(int i, double position) const {
   const SearchParameterSpec& parameter = parameters_[i];
   if (parameter.has_number()) return NumberAt(parameter.number(), position);

@@ -17,6 +17,9 @@ namespace tributary {
 // not satisfied.
 using SearchPoint = std::vector<absl::optional<double>>;
 
+// Returns the position in [0, 1), for SearchSpace::ValueAt, of 64 random bits.
+double PositionOf(uint32_t high, uint32_t low);
+
 // The parameters of a search, and what their values mean. Immutable.
 class SearchSpace {
  public:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "deploy/tools/tune/optuna_proposer.h"
@@ -134,6 +135,11 @@ class OptunaTest : public testing::Test {
     return *TuneStudy::Open(folder_);
   }
 
+  absl::StatusOr<std::unique_ptr<OptunaProposer>> StartProposer(
+      const std::unique_ptr<TuneStudy>& study) const {
+    return OptunaProposer::Start(python_, study.get(), [] { return false; });
+  }
+
   std::string python_;
   std::string folder_;
 };
@@ -160,7 +166,7 @@ TEST_P(SamplerEqualityTest, ProposalsAreThoseOfOptunaInSequence) {
       "sampler { optuna { name: ", name,
       " } } lookahead: 1 budget { trials: ", trials, " }",
       several ? "objective { metric: \"parameters\" goal: MINIMIZE }" : ""));
-  auto proposer = OptunaProposer::Start(python_, study.get());
+  auto proposer = StartProposer(study);
   ASSERT_TRUE(proposer.ok()) << proposer.status();
   std::string proposals;
   for (int n = 0; n < trials; ++n) {
@@ -202,12 +208,12 @@ TEST_F(OptunaTest, AStudyThatIsOpenedAgainHasTheSameProposals) {
   std::vector<SearchPoint> points[2];
   for (const bool reopen : {false, true}) {
     auto study = MakeStudy(lines);
-    auto proposer = *OptunaProposer::Start(python_, study.get());
+    auto proposer = *StartProposer(study);
     for (int n = 0; n < 40; ++n) {
       if (reopen && n % 10 == 5) {
         proposer.reset();
         study = *TuneStudy::Open(folder_);
-        proposer = *OptunaProposer::Start(python_, study.get());
+        proposer = *StartProposer(study);
       }
       const auto proposal = proposer->Propose();
       ASSERT_TRUE(proposal.ok()) << proposal.status();
@@ -266,14 +272,12 @@ print(len(study.trials))
   EXPECT_TRUE(study->study().trials()[5].foreign);
 }
 
-TEST_F(OptunaTest, WeContinueAStudyOfOptuna) {
-  const std::string journal = folder_ + "/theirs.journal";
-  RunPython(R"(
+// The begin of a program of Optuna that writes a journal.
+constexpr char kTheirProgram[] = R"(
 import sys, optuna
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 backend = optuna.storages.journal.JournalFileBackend(sys.argv[1])
-study = optuna.create_study(study_name="theirs",
-                            storage=optuna.storages.JournalStorage(backend))
+storage = optuna.storages.JournalStorage(backend)
 def objective(trial):
     trial.suggest_float("lr", 1e-4, 1e-1, log=True)
     trial.suggest_float("drop", 0, 0.5, step=0.05)
@@ -285,9 +289,15 @@ def objective(trial):
     else:
         trial.suggest_float("beta", 0.9, 0.999)
     return float(trial.number)
+)";
+
+TEST_F(OptunaTest, WeContinueAStudyOfOptuna) {
+  const std::string journal = folder_ + "/theirs.journal";
+  RunPython(absl::StrCat(kTheirProgram, R"(
+study = optuna.create_study(study_name="theirs", storage=storage)
 study.optimize(objective, n_trials=5)
 study.enqueue_trial({"lr": 0.02, "rule": "sgd", "momentum": 0.5})
-)",
+)"),
             {journal});
   const auto study = MakeStudy(
       "sampler { optuna {} } lookahead: 1 budget { trials: 8 }", journal);
@@ -306,7 +316,7 @@ study.enqueue_trial({"lr": 0.02, "rule": "sgd", "momentum": 0.5})
   ASSERT_EQ(Writer(study).Begin(5), absl::OkStatus());
   ASSERT_EQ(Writer(study).Report(5, {{-1.0}, {}}, Json::object()),
             absl::OkStatus());
-  auto proposer = *OptunaProposer::Start(python_, study.get());
+  auto proposer = *StartProposer(study);
   const auto proposal = proposer->Propose();
   ASSERT_TRUE(proposal.ok()) << proposal.status();
   ASSERT_EQ(Writer(study).Propose(proposal->point, proposal->attributes),
@@ -325,6 +335,34 @@ print(study.trials[5].params["lr"], study.trials[5].params["rule"])
                       {folder_ + "/study.journal"}),
             "['COMPLETE', 'COMPLETE', 'COMPLETE', 'COMPLETE', 'COMPLETE', "
             "'COMPLETE', 'COMPLETE'] 6\n0.02 sgd\n");
+}
+
+TEST_F(OptunaTest, WeContinueAStudyThatHasReplacedADeletedOne) {
+  const std::string journal = folder_ + "/theirs.journal";
+  const std::string ids = RunPython(absl::StrCat(kTheirProgram, R"(
+first = optuna.create_study(study_name="s", storage=storage)
+first.optimize(objective, n_trials=3)
+other = optuna.create_study(study_name="other", storage=storage)
+other.optimize(objective, n_trials=1)
+optuna.delete_study(study_name="s", storage=storage)
+# A process that has not read this yet.
+backend.append_logs([{"op_code": 4, "worker_id": "late", "study_id": 0,
+                      "datetime_start": None}])
+study = optuna.create_study(study_name="s", storage=storage)
+study.optimize(objective, n_trials=2)
+study.ask()
+print([(t._trial_id, t.state.name, t.value) for t in study.trials])
+)"),
+                                    {journal});
+  const auto study = MakeStudy("name: \"s\" budget { trials: 8 }", journal);
+  std::vector<std::string> found;
+  for (const JournalTrial& trial : study->records()) {
+    const bool complete = trial.state == JournalState::kComplete;
+    found.push_back(absl::StrCat(
+        "(", trial.id, ", '", complete ? "COMPLETE" : "RUNNING", "', ",
+        complete ? Json(trial.values.at(0)).dump() : "None", ")"));
+  }
+  EXPECT_EQ(absl::StrCat("[", absl::StrJoin(found, ", "), "]\n"), ids);
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/job/job.h"
+#include "deploy/tools/tune/journal/journal_lines.h"
 #include "deploy/tools/tune/search/population.h"
 #include "deploy/tools/tune/search/search_file.h"
 #include "deploy/tools/tune/study_runs.h"
@@ -23,6 +26,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using Json = nlohmann::ordered_json;
 
@@ -260,16 +264,80 @@ TEST_F(TuneStudyTest, TheEndOfItsTimeIsRemembered) {
   EXPECT_TRUE(Open()->study().Done());
 }
 
-TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
-  ASSERT_EQ(TuneStudy::Create(
-                folder_,
-                TinySearch("scheduler { successive_halving { rungs: 9 } } "
-                           "budget { trials: 3 }"),
-                kTinyJob, ""),
+TEST_F(TuneStudyTest, TimeDoesNotBeginWithATrialOfAnotherProgram) {
+  auto study = Create("budget { seconds: 1000 }");
+  // Without the attribute that Tributary's trials have.
+  ASSERT_EQ(study->journal()->Append({CreateTrialLine(
+                "optuna", 0, JournalState::kRunning, study->space(), {0.5, 1},
+                Json::object(), absl::Now() - absl::Hours(24))}),
             absl::OkStatus());
-  EXPECT_THAT(TuneStudy::Open(folder_),
+  ASSERT_TRUE(study->study().trials()[0].foreign);
+  EXPECT_FALSE(BeginOfStudy(*study).has_value());
+  const absl::Time before = absl::Now() - absl::Seconds(1);
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  ASSERT_TRUE(BeginOfStudy(*study).has_value());
+  EXPECT_GE(*BeginOfStudy(*study), before);
+}
+
+TEST_F(TuneStudyTest, RefusesAJobThatIsTooShort) {
+  EXPECT_THAT(TuneStudy::Create(
+                  folder_,
+                  TinySearch("scheduler { successive_halving { rungs: 9 } } "
+                             "budget { trials: 3 }"),
+                  kTinyJob, ""),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("successive_halving.rungs")));
+  EXPECT_THAT(StudyFolder(folder_).Files(), IsEmpty());
+}
+
+TEST_F(TuneStudyTest, AnImportThatIsRefusedLeavesNoStudy) {
+  const SearchSpec search = TinySearch("budget { trials: 3 }");
+  SearchSpec other = search;
+  other.mutable_parameter(0)->set_path("lr");
+  const std::string trial =
+      CreateTrialLine("optuna", 0, JournalState::kComplete, SearchSpace(other),
+                      {0.5, 1}, Json::object(), absl::Now());
+  const std::string import = MakeTestFolder() + "/theirs.journal";
+  for (const bool maximize : {false, true}) {
+    WriteWholeFile(import,
+                   absl::StrCat(CreateStudyLine("optuna", "theirs", {maximize}),
+                                "\n", trial, "\n"));
+    EXPECT_THAT(TuneStudy::Create(folder_, search, kTinyJob, import),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(StudyFolder(folder_).Files(), IsEmpty());
+  }
+}
+
+// Optuna's delete_study.
+constexpr char kDeleteStudy[] =
+    R"({"op_code": 1, "worker_id": "optuna", "study_id": 0})";
+
+TEST_F(TuneStudyTest, ADeletedStudyIsRefused) {
+  auto study = Create("budget { trials: 3 }");
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  WriteWholeFile(journal(),
+                 absl::StrCat(ReadWholeFile(journal()), kDeleteStudy, "\n"));
+  // In a tuner, which must not use trials that are gone.
+  EXPECT_THAT(Writer(study).Report(0, {{1}, {}}, Json::object()),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(TuneStudy::Open(folder_), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST_F(TuneStudyTest, AStudyThatHasReplacedADeletedOneIsOpened) {
+  auto study = Create("budget { trials: 3 } final { best: 1 seeds: 2 }");
+  const std::string empty = StudyJson(*study).dump();
+  while (!study->Done()) DoNextWithFinal(study);
+  WriteWholeFile(
+      journal(),
+      absl::StrCat(ReadWholeFile(journal()), kDeleteStudy, "\n",
+                   CreateStudyLine("optuna", study->name(), {false}), "\n"));
+  study = Open();
+  EXPECT_EQ(StudyJson(*study).dump(), empty);
+  ASSERT_EQ(Writer(study).Propose(study->NextPoint(), Json::object()),
+            absl::OkStatus());
+  EXPECT_EQ(study->study().size(), 1);
 }
 
 TEST_F(TuneStudyTest, AFolderWithoutAStudyIsNamed) {

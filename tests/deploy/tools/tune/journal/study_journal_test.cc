@@ -117,6 +117,34 @@ TEST_F(StudyJournalTest, SelectsOneOfSeveralStudies) {
   EXPECT_FALSE(Open("c")->replay().exists());
 }
 
+// optuna_test compares such a journal with what Optuna reads in it.
+TEST_F(StudyJournalTest, IdsAreThoseOfOptunaAfterAStudyWasDeleted) {
+  const auto delete_line = [](int64_t study) {
+    return absl::StrCat(R"({"op_code":1,"worker_id":"x","study_id":)", study,
+                        "}");
+  };
+  ASSERT_EQ(
+      Open()->Append(
+          {CreateStudyLine("me", "a", {false}), TrialLine(0),
+           CreateStudyLine("me", "b", {false}), TrialLine(1), delete_line(0),
+           TrialLine(0), CreateStudyLine("me", "a", {true}), delete_line(7),
+           TrialLine(7), TrialLine(2), TrialLine(1),
+           IntermediateValueLine("me", 2, 4, 0.5),
+           StateLine("me", 3, JournalState::kFailed, {}, absl::Now())}),
+      absl::OkStatus());
+  const auto a = Open("a");
+  EXPECT_EQ(a->replay().study_id(), 2);
+  EXPECT_THAT(a->replay().directions(), ElementsAre(2));
+  ASSERT_THAT(a->replay().trials(), SizeIs(1));
+  EXPECT_EQ(a->replay().trials()[0].id, 2);
+  EXPECT_THAT(a->replay().trials()[0].intermediate_values,
+              ElementsAre(std::make_pair(4, 0.5)));
+  const auto b = Open("b");
+  ASSERT_THAT(b->replay().trials(), SizeIs(2));
+  EXPECT_EQ(b->replay().trials()[1].id, 3);
+  EXPECT_EQ(b->replay().trials()[1].state, JournalState::kFailed);
+}
+
 TEST_F(StudyJournalTest, AWriterThatHasNotReadTheLastLinesWritesNothing) {
   const auto a = Open();
   const auto b = Open();
@@ -127,6 +155,21 @@ TEST_F(StudyJournalTest, AWriterThatHasNotReadTheLastLinesWritesNothing) {
   EXPECT_EQ(b->Append({TrialLine()}), absl::OkStatus());
   EXPECT_EQ(a->Read(), absl::OkStatus());
   EXPECT_THAT(a->replay().trials(), SizeIs(1));
+}
+
+// So the trial that was created last is the writer's own.
+TEST_F(StudyJournalTest, ReadsItsOwnLinesBeforeOthersCanAppend) {
+  std::vector<absl::StatusCode> codes;
+  StudyJournal journal(path_, "", [&](const JournalEvent&) {
+    codes.push_back(
+        JournalLock::Acquire(path_, absl::Minutes(1), absl::Milliseconds(1))
+            .status()
+            .code());
+    return absl::OkStatus();
+  });
+  ASSERT_EQ(journal.Append({CreateStudyLine("me", "s", {false}), TrialLine()}),
+            absl::OkStatus());
+  EXPECT_THAT(codes, ElementsAre(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(StudyJournalTest, RemovesALineThatAKilledWriterHasLeft) {

@@ -59,7 +59,6 @@ TEST(RungLadderTest, PromotesTheBestOfTheFirstTrials) {
   EXPECT_THAT(Trials(ladder.TakePromotions()), IsEmpty());
   ladder.Resolve(2, 0, ResultOf(9));
   EXPECT_THAT(Trials(ladder.TakePromotions()), ElementsAre(3));
-  EXPECT_THAT(ladder.Entered(1), ElementsAre(1, 3));
 }
 
 TEST(RungLadderTest, FailedTrialsAreNotPromoted) {
