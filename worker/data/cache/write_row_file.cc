@@ -222,14 +222,20 @@ absl::Status WriteRowFile(const DataSet& data, const FeatureReader& reader,
   const int file = open(unfinished.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return FileError(errno, "cannot open", unfinished);
   const Closer closer(file);
+  const int error = flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   // Without IsAt, a file whose writer has renamed it meanwhile would be written
   // again.
-  if (flock(file, LOCK_EX | LOCK_NB) != 0 || !IsAt(unfinished, file)) {
+  if (error == EWOULDBLOCK || (error == 0 && !IsAt(unfinished, file))) {
     return absl::UnavailableError(
         absl::StrCat(path, ": another process writes it"));
   }
   absl::Status status;
-  if (!PathExists(path)) {
+  if (error != 0) {
+    // A file system without locks. FileError has the code Unavailable for some
+    // of the errors.
+    status = absl::FailedPreconditionError(
+        FileError(error, "cannot lock", unfinished).message());
+  } else if (!PathExists(path)) {
     Output output(file, unfinished);
     if (ftruncate(file, 0) != 0) {
       status = FileError(errno, "cannot write", unfinished);

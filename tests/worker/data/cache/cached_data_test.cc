@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -21,9 +24,26 @@
 #include "tests/worker/data/images/picture_test_util.h"
 #include "worker/data/open_data_set.h"
 
+namespace {
+
+// The error of the file system's locks; 0: it has locks.
+std::atomic<int> lock_error{0};
+
+}  // namespace
+
+// Takes the place of the C library's.
+extern "C" int flock(int file, int operation) noexcept {
+  if (lock_error == 0) {
+    return static_cast<int>(syscall(SYS_flock, file, operation));
+  }
+  errno = lock_error;
+  return -1;
+}
+
 namespace tributary {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -231,6 +251,22 @@ TEST_F(CachedDataTest, OnlyOneProcessWrites) {
   Expect(RowsJob(), 3);
   EXPECT_THAT(Files(), ElementsAre(whole));
   EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(CachedDataTest, WithoutLocksDataAreDecodedAfterAWarning) {
+  int decoded = 0;
+  for (const int error : {ENOLCK, EOPNOTSUPP}) {
+    lock_error = error;
+    warnings_.clear();
+    Expect(RowsJob(), ++decoded);
+    EXPECT_THAT(warnings_,
+                ElementsAre(AllOf(HasSubstr("cannot lock"),
+                                  HasSubstr("decodes the data itself"))));
+    EXPECT_THAT(Files(), IsEmpty());
+  }
+  lock_error = 0;
+  Expect(RowsJob(), ++decoded);
+  EXPECT_THAT(Files(), SizeIs(1));
 }
 
 TEST_F(CachedDataTest, DamagedFilesAreNotUsed) {
