@@ -17,7 +17,7 @@ namespace tributary {
 namespace {
 
 constexpr char kDecodedAgain[] =
-    "; pictures are decoded each time they are read";
+    "; other pictures are decoded each time they are read";
 
 // Reads exactly `count` bytes at `offset`.
 bool ReadAt(int file, int64_t offset, size_t count, void* to) {
@@ -126,8 +126,10 @@ absl::Status CachedPictures::Keep(int64_t index, uint64_t stamp,
     const off_t size = lseek(pixels_, 0, SEEK_END);
     if (size < 0) return DataFileError(cache_.folder, "read", errno);
     if (size + static_cast<int64_t>(bytes) > cache_.most_picture_bytes) {
-      full_ = true;
-      return absl::OkStatus();
+      return absl::ResourceExhaustedError(
+          absl::StrCat(cache_.folder, ": decoded pictures need more than ",
+                       cache_.most_picture_bytes,
+                       " bytes, and no more memory should hold them"));
     }
     // The file may take as much space as it leaves.
     TRIBUTARY_RETURN_IF_ERROR(

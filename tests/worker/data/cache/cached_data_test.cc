@@ -341,5 +341,36 @@ TEST_F(CachedDataTest, PicturesHaveTheSameBits) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+TEST_F(CachedDataTest, BothPartsTogetherKeepNoMorePicturesThanTheMemoryHolds) {
+  const auto tar = [&](const std::string& name, int pictures) {
+    std::string bytes;
+    for (int i = 0; i < pictures; ++i) {
+      bytes += TarFile(absl::StrCat("class", i % 2, "/", i, ".png"),
+                       EncodePng(MakePicture(8, 8, 3, i)));
+    }
+    return folder_.Write(name, bytes + TarEnd());
+  };
+  const JobSpec job = Job(
+      absl::StrCat("data { images { train: '", tar("train.tar", 8), "' test: '",
+                   tar("test.tar", 4), "' height: 8 width: 8 } }"));
+  constexpr int64_t kPictureBytes = 8 * 8 * 3;
+  SharedCache cache;
+  cache.folder = cache_;
+  cache.warn = [this](const std::string& text) { warnings_.push_back(text); };
+  cache.most_picture_bytes = 6 * kPictureBytes;
+  const auto data = *CacheData(
+      [](const JobSpec& opened) { return OpenDataSet(opened); }, cache)(job);
+  Batch batch;
+  data->ReadTrain(/*epoch=*/0, {0, 1, 2, 3, 4, 5, 6, 7}, &batch);
+  data->ReadEvaluation(0, 4, &batch);
+  int64_t bytes = 0;
+  for (const std::string& file : Files()) {
+    if (!absl::EndsWith(file, ".pixels")) continue;
+    bytes += static_cast<int64_t>(std::filesystem::file_size(file));
+  }
+  EXPECT_EQ(bytes, 6 * kPictureBytes);
+  EXPECT_THAT(warnings_, SizeIs(2));
+}
+
 }  // namespace
 }  // namespace tributary

@@ -195,7 +195,8 @@ TEST_F(CachedPicturesTest, KeepsNoMoreThanTheMemoryHolds) {
   ExpectAll(*Open());
   ExpectAll(*Open());
   EXPECT_EQ(stored_.reads, kPictures + kPictures - 2);
-  EXPECT_THAT(warnings_, IsEmpty());
+  // One of each process.
+  EXPECT_THAT(warnings_, SizeIs(2));
 }
 
 // /dev/full has no space.
