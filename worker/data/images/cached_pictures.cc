@@ -149,10 +149,12 @@ absl::Status CachedPictures::Keep(int64_t index, uint64_t stamp,
     entry.end = static_cast<uint64_t>(end);
   }
   entry.hash = HashOf(entry, stamp, picture);
-  if (pwrite(entries_, &entry, sizeof(entry),
-             static_cast<off_t>(index) * static_cast<off_t>(sizeof(entry))) !=
-      static_cast<ssize_t>(sizeof(entry))) {
-    return DataFileError(cache_.folder, "keep decoded pictures", errno);
+  const ssize_t written =
+      pwrite(entries_, &entry, sizeof(entry),
+             static_cast<off_t>(index) * static_cast<off_t>(sizeof(entry)));
+  if (written != static_cast<ssize_t>(sizeof(entry))) {
+    return DataFileError(cache_.folder, "keep decoded pictures",
+                         written < 0 ? errno : ENOSPC);
   }
   return absl::OkStatus();
 }
