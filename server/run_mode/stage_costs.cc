@@ -72,7 +72,7 @@ absl::Status CheckSum(const char* field, const Ready& ready, Value most,
 
 BalanceInput InputOf(const PipelineSpec& spec, const Ready& job) {
   BalanceInput input;
-  input.schedule = ScheduleNamed(PipelineSpec::Schedule_Name(spec.schedule()));
+  input.schedule = ScheduleOf(spec);
   for (int i = 0; i < job.segment_size(); ++i) {
     const StageSegment& segment = job.segment(i);
     PipelineLayer layer;
