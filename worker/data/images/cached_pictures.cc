@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/os/read_at.h"
 #include "worker/data/files/data_file.h"
 
 namespace tributary {
@@ -18,21 +19,6 @@ namespace {
 
 constexpr char kDecodedAgain[] =
     "; other pictures are decoded each time they are read";
-
-// Reads exactly `count` bytes at `offset`.
-bool ReadAt(int file, int64_t offset, size_t count, void* to) {
-  auto* const bytes = static_cast<char*>(to);
-  size_t done = 0;
-  while (done < count) {
-    const ssize_t got =
-        pread(file, bytes + done, count - done,
-              static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    done += static_cast<size_t>(got);
-  }
-  return true;
-}
 
 absl::StatusOr<int> OpenFile(const std::string& path, int flags) {
   const int file =
@@ -92,8 +78,9 @@ uint64_t CachedPictures::HashOf(const Entry& entry, uint64_t stamp,
 absl::optional<Picture> CachedPictures::Find(int64_t index,
                                              uint64_t stamp) const {
   Entry entry;
-  if (!ReadAt(entries_, index * static_cast<int64_t>(sizeof(entry)),
-              sizeof(entry), &entry)) {
+  constexpr int64_t kEntryBytes = sizeof(entry);
+  if (ReadAt(entries_, index * kEntryBytes, kEntryBytes, &entry) !=
+      kEntryBytes) {
     return absl::nullopt;
   }
   Picture picture;
@@ -108,7 +95,7 @@ absl::optional<Picture> CachedPictures::Find(int64_t index,
   const auto begin = static_cast<int64_t>(entry.end) - bytes;
   if (begin < 0) return absl::nullopt;
   picture.pixels.resize(static_cast<size_t>(bytes));
-  if (!ReadAt(pixels_, begin, picture.pixels.size(), picture.pixels.data()) ||
+  if (ReadAt(pixels_, begin, bytes, picture.pixels.data()) != bytes ||
       HashOf(entry, stamp, picture) != entry.hash) {
     return absl::nullopt;
   }
