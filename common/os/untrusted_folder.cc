@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
+#include "common/os/read_at.h"
 
 namespace tributary {
 namespace {
@@ -64,28 +65,13 @@ InputFile::~InputFile() {
 }
 
 bool InputFile::ReadAt(int64_t offset, int64_t bytes, char* to) const {
-  while (bytes > 0) {
-    const ssize_t count = pread(fd_, to, bytes, offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    offset += count;
-    bytes -= count;
-    to += count;
-  }
-  return true;
+  return tributary::ReadAt(fd_, offset, bytes, to) == bytes;
 }
 
 std::string InputFile::Read(int64_t offset, int64_t bytes) const {
   std::string text(bytes, '\0');
-  int64_t size = 0;
-  while (size < bytes) {
-    const ssize_t count =
-        pread(fd_, text.data() + size, bytes - size, offset + size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    size += count;
-  }
-  text.resize(size);
+  text.resize(
+      std::max<int64_t>(0, tributary::ReadAt(fd_, offset, bytes, text.data())));
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "common/pipeline/pipeline_schedule.h"
 
 #include <algorithm>
+#include <string>
 
 namespace tributary {
 namespace {
@@ -60,7 +61,8 @@ const ScheduleTraits& TraitsOf(PipelineSchedule schedule) {
   return kSchedules[static_cast<int>(schedule)];
 }
 
-PipelineSchedule ScheduleNamed(absl::string_view name) {
+PipelineSchedule ScheduleOf(const PipelineSpec& spec) {
+  const std::string& name = PipelineSpec::Schedule_Name(spec.schedule());
   for (const ScheduleTraits& traits : AllSchedules()) {
     if (traits.name == name) return traits.schedule;
   }

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/pipeline/pass_seconds.h"
 #include "common/pipeline/pipeline_operation.h"
+#include "proto/job.pb.h"
 
 namespace tributary {
 
@@ -79,9 +80,8 @@ absl::Span<const ScheduleTraits> AllSchedules();
 
 const ScheduleTraits& TraitsOf(PipelineSchedule schedule);
 
-// Returns the schedule with this name in a job file; kZeroBubble, the default,
-// if there is none.
-PipelineSchedule ScheduleNamed(absl::string_view name);
+// Returns the schedule of a job; kZeroBubble, the default, if it names none.
+PipelineSchedule ScheduleOf(const PipelineSpec& spec);
 
 // Returns all operations of a stage in a step, in the order in which the stage
 // must run them. A stage waits if the input of its next operation has not

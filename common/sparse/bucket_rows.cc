@@ -8,11 +8,6 @@
 namespace tributary {
 namespace {
 
-template <typename T>
-bool IsAscending(const std::vector<T>& values) {
-  return std::is_sorted(values.begin(), values.end(), std::less_equal<T>());
-}
-
 void AppendRowOf(const BucketRows& from, size_t row, int64_t row_floats,
                  BucketRows* to) {
   to->keys.push_back(from.keys[row]);
@@ -27,6 +22,10 @@ bool IsBefore(const BucketRows::Candidate& a, const BucketRows::Candidate& b) {
 }
 
 }  // namespace
+
+bool AreAscending(const std::vector<uint64_t>& keys) {
+  return std::is_sorted(keys.begin(), keys.end(), std::less_equal<uint64_t>());
+}
 
 void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to) {
   to->keys.push_back(row.key);
@@ -44,7 +43,7 @@ std::vector<uint64_t> AllKeysOf(const BucketRows& rows) {
 }
 
 void RowSorter::Sort(int64_t row_floats, BucketRows* rows) {
-  if (!IsAscending(rows->keys)) {
+  if (!AreAscending(rows->keys)) {
     const std::vector<KeyOrder::PlacedKey>& order = order_.Sort(rows->keys);
     unsorted_.keys.swap(rows->keys);
     unsorted_.last_steps.swap(rows->last_steps);

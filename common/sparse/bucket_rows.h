@@ -29,6 +29,8 @@ struct BucketRows {
   std::vector<uint64_t> removed;
 };
 
+// Returns true if the keys are ascending, without duplicates.
+bool AreAscending(const std::vector<uint64_t>& keys);
 // Adds a row.
 void AppendRow(const RowHeader& row, const RowLayout& layout, BucketRows* to);
 // Returns the keys of all lists, ascending.

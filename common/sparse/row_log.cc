@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
+#include "common/os/read_at.h"
 
 namespace tributary {
 
@@ -129,18 +130,10 @@ void RowLog::Free(int64_t segment) {
 }
 
 absl::Status RowLog::ReadAt(int64_t offset, int64_t bytes, char* to) const {
-  while (bytes > 0) {
-    const ssize_t read = pread(file_, to, bytes, offset);
-    if (read < 0 && errno == EINTR) continue;
-    if (read <= 0) {
-      return FileError(read < 0 ? errno : EIO, "cannot read rows of tables in",
-                       folder_);
-    }
-    to += read;
-    offset += read;
-    bytes -= read;
-  }
-  return absl::OkStatus();
+  const int64_t read = tributary::ReadAt(file_, offset, bytes, to);
+  if (read == bytes) return absl::OkStatus();
+  return FileError(read < 0 ? errno : EIO, "cannot read rows of tables in",
+                   folder_);
 }
 
 absl::Status RowLog::Read(

@@ -361,9 +361,17 @@ void SparseTable::ChangeAll() {
   for (const auto& bucket : buckets_->all()) bucket->ChangeAll();
 }
 
-void SparseTable::Restore(const StepBefore& before) {
+absl::Status SparseTable::Restore(const StepBefore& before) {
   absl::MutexLock lock(&mu_);
-  if (static_cast<int>(before_.size()) < before.age) {
+  // Jobs with a larger lag have more versions.
+  if (before.age >= options_.versions) return absl::OkStatus();
+  const int known = static_cast<int>(before_.size());
+  if (before.age < 1 || before.age > known + 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table '", spec().name(), "' has earlier values of age ",
+                     before.age, ", expected 1 to ", known + 1));
+  }
+  if (before.age > known) {
     before_.push_back(std::make_unique<RowsBefore>(
         std::vector<uint64_t>(), RowsBefore::Space(), layout_.dim));
   }
@@ -374,6 +382,7 @@ void SparseTable::Restore(const StepBefore& before) {
               before.values.data() + static_cast<int64_t>(i) * layout_.dim);
   }
   step->Finish();
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

@@ -160,8 +160,9 @@ class SparseTable {
   // has a row already, and ResourceExhausted like Apply.
   absl::Status Restore(const BucketRows& rows) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds the part of earlier values that belongs to this server. Call it for
-  // all parts of one age before the next age, beginning with age 1.
-  void Restore(const StepBefore& before) ABSL_LOCKS_EXCLUDED(mu_);
+  // all parts of one age before the next age, beginning with age 1; otherwise
+  // it returns InvalidArgument. Ignores ages of versions that cannot be read.
+  absl::Status Restore(const StepBefore& before) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the buckets of this server, ascending.
   std::vector<int> buckets() const;
   // Returns the rows of a bucket of this server, or the errors of RowLog::Read.

@@ -274,8 +274,7 @@ absl::Status ReplicaRowsReader::TakeWhole(const JournalRows& message,
   if (message.age() != 0) {
     TRIBUTARY_ASSIGN_OR_RETURN(const SparseTable::StepBefore before,
                                ReadBefore(message, payload, table));
-    table.Restore(before);
-    return absl::OkStatus();
+    return table.Restore(before);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(BucketRows rows,
                              ReadRows(message, payload, table));

@@ -18,6 +18,7 @@
 #include "common/base/sha256.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "common/os/read_at.h"
 #include "common/tensor_io/safetensors_header.h"
 #include "common/text/counted.h"
 
@@ -33,7 +34,6 @@ constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 // The limit that the format defines.
 constexpr uint64_t kMaxHeaderBytes = 100000000;
-constexpr size_t kMaxTransferBytes = size_t{1} << 30;
 constexpr int64_t kVerifiedBytes = int64_t{1} << 20;
 
 int64_t BytesOf(const NamedTensor& tensor) {
@@ -53,22 +53,12 @@ absl::Status CheckName(const std::string& name) {
 
 absl::Status ReadAt(int file, const std::string& path, int64_t offset, char* to,
                     size_t count) {
-  while (count > 0) {
-    const ssize_t got =
-        pread(file, to, std::min(count, kMaxTransferBytes), offset);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return FileError(errno, "cannot read", path);
-    }
-    if (got == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": offset ", offset, ": the file ends"));
-    }
-    to += got;
-    offset += got;
-    count -= static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
+  const auto bytes = static_cast<int64_t>(count);
+  const int64_t got = tributary::ReadAt(file, offset, bytes, to);
+  if (got == bytes) return absl::OkStatus();
+  if (got < 0) return FileError(errno, "cannot read", path);
+  return absl::DataLossError(
+      absl::StrCat(path, ": offset ", offset + got, ": the file ends"));
 }
 
 // Adds a tensor's name to the digest of a file's tensors. The bytes follow.

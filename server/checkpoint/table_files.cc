@@ -91,7 +91,7 @@ absl::Status RestoreTables(const std::string& folder,
       }));
   for (const auto& [key, steps] : before) {
     for (const SparseTable::StepBefore& step : steps) {
-      tables->table(key.first)->Restore(step);
+      TRIBUTARY_RETURN_IF_ERROR(tables->table(key.first)->Restore(step));
     }
   }
   return absl::OkStatus();

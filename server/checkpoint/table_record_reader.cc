@@ -1,6 +1,5 @@
 #include "server/checkpoint/table_record_reader.h"
 
-#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -38,10 +37,6 @@ absl::string_view BytesOf(const std::vector<T>& values) {
 absl::Status WriteHeader(const RecordHeader& header, DigestingFile* file) {
   static_assert(sizeof(RecordHeader) == 32);
   return file->Append({reinterpret_cast<const char*>(&header), sizeof(header)});
-}
-
-bool AreAscending(const std::vector<uint64_t>& keys) {
-  return std::is_sorted(keys.begin(), keys.end(), std::less_equal<uint64_t>());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
+#include "common/os/read_at.h"
 #include "common/text/counted.h"
 
 namespace tributary {
@@ -101,24 +102,11 @@ absl::Status VerifiedFile::Fetch(int64_t number) {
   const int64_t begin = number * facts_.block_bytes();
   const int64_t end = std::min(begin + facts_.block_bytes(), facts_.bytes());
   block_.resize(static_cast<size_t>(end - begin));
-  size_t done = 0;
-  while (done < block_.size()) {
-    const ssize_t got =
-        pread(descriptor_, block_.data() + done, block_.size() - done,
-              begin + static_cast<int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return BlockError(
-          number, absl::StrCat(" cannot be read: ", std::strerror(errno)));
-    }
-    if (got == 0) {
-      return BlockError(number,
-                        absl::StrCat(": the file ends at ",
-                                     begin + static_cast<int64_t>(done)));
-    }
-    done += static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
+  const int64_t got = ReadAt(descriptor_, begin, end - begin, block_.data());
+  if (got == end - begin) return absl::OkStatus();
+  return BlockError(
+      number, got < 0 ? absl::StrCat(" cannot be read: ", std::strerror(errno))
+                      : absl::StrCat(": the file ends at ", begin + got));
 }
 
 absl::Status VerifiedFile::Load(int64_t number) {

@@ -18,6 +18,7 @@
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
 #include "common/os/file_system.h"
+#include "common/os/read_at.h"
 
 namespace tributary {
 namespace {
@@ -31,15 +32,8 @@ constexpr size_t kMaxRoleBytes = 16;
 absl::StatusOr<std::string> ReadAt(int fd, const std::string& path,
                                    int64_t position, int64_t count) {
   std::string data(count, '\0');
-  int64_t size = 0;
-  while (size < count) {
-    const ssize_t got = pread(fd, &data[size], count - size,
-                              static_cast<off_t>(position + size));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(errno, "cannot read", path);
-    if (got == 0) break;
-    size += got;
-  }
+  const int64_t size = tributary::ReadAt(fd, position, count, &data[0]);
+  if (size < 0) return FileError(errno, "cannot read", path);
   data.resize(size);
   return data;
 }

@@ -162,7 +162,7 @@ class StageChooser {
     std::optional<Plan> best;
     std::vector<std::vector<Devices>> tried;
     for (std::vector<size_t>& order : Orders()) {
-      if (best.has_value() && late()) break;
+      if (!tried.empty() && late()) break;
       Plan plan;
       plan.order = std::move(order);
       plan.shares = assignment_.Place(std::vector<StageShare>(workers_.size()));

@@ -72,7 +72,7 @@ absl::Status CheckSum(const char* field, const Ready& ready, Value most,
 
 BalanceInput InputOf(const PipelineSpec& spec, const Ready& job) {
   BalanceInput input;
-  input.schedule = ScheduleNamed(PipelineSpec::Schedule_Name(spec.schedule()));
+  input.schedule = ScheduleOf(spec);
   for (int i = 0; i < job.segment_size(); ++i) {
     const StageSegment& segment = job.segment(i);
     PipelineLayer layer;
@@ -104,16 +104,18 @@ std::vector<int64_t> MemoryOf(const std::vector<const Ready*>& reports) {
   std::vector<int64_t> memory(reports.size(),
                               std::numeric_limits<int64_t>::max());
   std::map<std::string, int64_t> pools;
-  for (const bool reads_pools : {false, true}) {
-    for (size_t w = 0; w < reports.size(); ++w) {
-      if (reports[w] == nullptr || reports[w]->memory_bytes() == 0) continue;
-      const std::string& pool = reports[w]->memory_pool();
-      if (!reads_pools) memory[w] = reports[w]->memory_bytes();
-      if (pool.empty()) continue;
-      int64_t& least = pools.try_emplace(pool, memory[w]).first->second;
-      least = std::min(least, memory[w]);
-      if (reads_pools) memory[w] = least;
-    }
+  for (size_t w = 0; w < reports.size(); ++w) {
+    if (reports[w] == nullptr || reports[w]->memory_bytes() == 0) continue;
+    memory[w] = reports[w]->memory_bytes();
+    const std::string& pool = reports[w]->memory_pool();
+    if (pool.empty()) continue;
+    int64_t& least = pools.try_emplace(pool, memory[w]).first->second;
+    least = std::min(least, memory[w]);
+  }
+  for (size_t w = 0; w < reports.size(); ++w) {
+    if (reports[w] == nullptr) continue;
+    const auto pool = pools.find(reports[w]->memory_pool());
+    if (pool != pools.end()) memory[w] = pool->second;
   }
   return memory;
 }

@@ -69,6 +69,7 @@ void RunReplica(uint8_t kind, const uint8_t* counts,
   static const JobSpec* const job = [] {
     auto* const made = new JobSpec();
     made->mutable_recovery()->set_journal(true);
+    made->mutable_sparse()->set_fixed_lag(1);
     for (const int dim : {1, 3}) {
       SparseTableSpec* const table = made->mutable_sparse()->add_table();
       table->set_name("table");
@@ -84,10 +85,13 @@ void RunReplica(uint8_t kind, const uint8_t* counts,
   JournalRows rows;
   rows.set_table((kind >> 1 & 3) - 1);
   rows.set_rows(static_cast<int8_t>(counts[0]));
-  rows.set_candidates(static_cast<int8_t>(counts[1]));
+  if ((kind & 16) != 0) {
+    rows.set_age(static_cast<int8_t>(counts[1]));
+  } else {
+    rows.set_candidates(static_cast<int8_t>(counts[1]));
+  }
   rows.set_removed(static_cast<int8_t>(counts[2]));
   rows.set_whole((kind & 8) != 0);
-  rows.set_age((kind & 16) != 0 ? 1 : 0);
   rows.set_last((kind & 32) != 0);
   rows.set_version(rows.whole() ? 0 : 1);
   if (!reader.Take(rows, PayloadOf(payload)).ok()) return;

@@ -47,7 +47,7 @@ int64_t CountImageClasses(const PictureSource& source,
 
 }  // namespace
 
-// Opens the training part and then the held-out part of a data set.
+// Opens the training part and the held-out part of a data set.
 class ImageDataSet::Opener {
  public:
   // `spec` and `cache`, which may be null, must outlive this object.
@@ -57,9 +57,14 @@ class ImageDataSet::Opener {
     info_.sample_shape = {spec.channels(), spec.height(), spec.width()};
   }
 
-  // Adds the next part, which has no pictures if there are no paths.
+  // The following are called once each, in this order; `Add` for the training
+  // part, then for the held-out part.
+
+  // Opens a part, which has no pictures if there are no paths.
   absl::Status Add(const Paths& paths);
-  // Returns the data set of both parts. Call once.
+  // Lets both parts keep decoded pictures in the cache, if there is one.
+  void UseCache();
+  // Decides which pictures the parts keep, and returns the data set of both.
   absl::StatusOr<std::unique_ptr<ImageDataSet>> Finish(uint64_t seed);
 
  private:
@@ -77,7 +82,7 @@ class ImageDataSet::Opener {
   // know their sizes or which ones are corrupt.
   Examined Examine(const PictureSource& source) const;
   // Decides which pictures the part keeps.
-  absl::Status Keep(const Examined& examined, Part* part);
+  absl::Status Keep(const Paths& paths, Part* part);
   // Checks that the picture has the size of the first one, if the job does not
   // state a size.
   absl::Status CheckSize(const PictureSource& source, int64_t index,
@@ -147,7 +152,9 @@ void ImageDataSet::Opener::AddToFingerprint(uint64_t number) {
   }
 }
 
-absl::Status ImageDataSet::Opener::Keep(const Examined& examined, Part* part) {
+absl::Status ImageDataSet::Opener::Keep(const Paths& paths, Part* part) {
+  if (part->source == nullptr) return absl::OkStatus();
+  const Examined examined = Examine(*part->source);
   for (int64_t index = 0; index < part->source->size(); ++index) {
     const auto i = static_cast<size_t>(index);
     const absl::Status& status = examined.statuses[i];
@@ -161,42 +168,56 @@ absl::Status ImageDataSet::Opener::Keep(const Examined& examined, Part* part) {
     AddToFingerprint(examined.hashes[i]);
     AddToFingerprint(static_cast<uint64_t>(part->source->Label(index)));
   }
-  return absl::OkStatus();
+  if (!part->kept.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      paths.Get(0), ": no picture can be decoded; the first error: ",
+      left_out_.empty() ? "none" : left_out_[0]));
 }
 
 absl::Status ImageDataSet::Opener::Add(const Paths& paths) {
   const bool train = parts_.empty();
   Part& part = parts_.emplace_back();
-  if (!paths.empty()) {
-    const FileLoader load = [](const std::string& path, std::string* bytes) {
-      return AppendWholeFile(path, kMaxDataBytes, bytes);
-    };
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        part.source,
-        OpenPictures(paths, spec_.channels(), load, &format_, &classes_));
-    if (cache_ != nullptr) {
-      part.source = CachedPictures::Wrap(std::move(part.source),
-                                         spec_.channels(), *cache_);
-    }
-    if (train) {
-      info_.classes = spec_.classes() == 0
-                          ? CountImageClasses(*part.source, classes_, format_)
-                          : spec_.classes();
-    }
-    TRIBUTARY_RETURN_IF_ERROR(CheckLabels(*part.source, info_.classes));
-    TRIBUTARY_RETURN_IF_ERROR(Keep(Examine(*part.source), &part));
-    if (part.kept.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          paths.Get(0), ": no picture can be decoded; the first error: ",
-          left_out_.empty() ? "none" : left_out_[0]));
-    }
+  if (paths.empty()) return absl::OkStatus();
+  const FileLoader load = [](const std::string& path, std::string* bytes) {
+    return AppendWholeFile(path, kMaxDataBytes, bytes);
+  };
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      part.source,
+      OpenPictures(paths, spec_.channels(), load, &format_, &classes_));
+  if (train) {
+    info_.classes = spec_.classes() == 0
+                        ? CountImageClasses(*part.source, classes_, format_)
+                        : spec_.classes();
   }
-  absl::StrAppend(&hashed_, "|", part.size(), "|");
-  return absl::OkStatus();
+  return CheckLabels(*part.source, info_.classes);
+}
+
+void ImageDataSet::Opener::UseCache() {
+  if (cache_ == nullptr) return;
+  int64_t pictures = 0;
+  for (const Part& part : parts_) {
+    if (part.source != nullptr) pictures += part.source->size();
+  }
+  for (Part& part : parts_) {
+    if (part.source == nullptr) continue;
+    SharedCache cache = *cache_;
+    // Each part has files of its own.
+    cache.most_picture_bytes = static_cast<int64_t>(
+        static_cast<double>(cache.most_picture_bytes) *
+        static_cast<double>(part.source->size()) /
+        static_cast<double>(std::max<int64_t>(1, pictures)));
+    part.source =
+        CachedPictures::Wrap(std::move(part.source), spec_.channels(), cache);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Opener::Finish(
     uint64_t seed) {
+  const Paths* const paths[] = {&spec_.train(), &spec_.test()};
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(Keep(*paths[i], &parts_[i]));
+    absl::StrAppend(&hashed_, "|", parts_[i].size(), "|");
+  }
   if (info_.classes < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat(spec_.train(0),
@@ -222,6 +243,7 @@ absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
   Opener opener(spec, threads, cache);
   TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.train()));
   TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.test()));
+  opener.UseCache();
   return opener.Finish(seed);
 }
 

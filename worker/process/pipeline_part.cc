@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,10 @@ std::string MemoryPool() {
 
 }  // namespace
 
+int64_t ReadyMemoryBytes(std::optional<int64_t> available) {
+  return available.has_value() ? std::max<int64_t>(1, *available) : 0;
+}
+
 PipelinePart::PipelinePart(const WorkerOptions& options,
                            const Admission& admission, TrainingSetup* setup,
                            MembershipClient* membership)
@@ -131,7 +136,7 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
 
 void PipelinePart::FillReady(Ready* ready) const {
   for (const StageSegment& segment : segments_) *ready->add_segment() = segment;
-  ready->set_memory_bytes(AvailableMemoryBytes().value_or(0));
+  ready->set_memory_bytes(ReadyMemoryBytes(AvailableMemoryBytes()));
   ready->set_memory_pool(MemoryPool());
   ready->set_stage_address(port_->address());
   *ready->mutable_local_stage_address() = port_->local_address();

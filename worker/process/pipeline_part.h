@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,10 @@
 #include "worker/training/training_setup.h"
 
 namespace tributary {
+
+// Returns Ready.memory_bytes, where 0 stands for unknown, of a worker that can
+// still allocate `available` bytes (see AvailableMemoryBytes).
+int64_t ReadyMemoryBytes(std::optional<int64_t> available);
 
 // Computes the stages that the coordinator orders, one Stage order after the
 // other, or waits as a spare. Serves transfers to the workers of other stages.

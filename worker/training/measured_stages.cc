@@ -10,6 +10,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
+#include "common/pipeline/pipeline_schedule.h"
 #include "worker/models/stages/stage_cuts.h"
 #include "worker/models/stages/stage_split.h"
 
@@ -113,10 +114,6 @@ StageParameters ParametersOf(const StageSplit::Stage& stage) {
 }
 
 }  // namespace
-
-PipelineSchedule ScheduleOf(const PipelineSpec& spec) {
-  return ScheduleNamed(PipelineSpec::Schedule_Name(spec.schedule()));
-}
 
 absl::StatusOr<MeasuredStages> MeasureStages(const TrainingSetup& setup,
                                              const Graph& graph) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/pipeline/pipeline_schedule.h"
 #include "common/pipeline/stage_balance.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -15,9 +14,6 @@
 #include "worker/training/training_setup.h"
 
 namespace tributary {
-
-// Returns the schedule of a valid job.
-PipelineSchedule ScheduleOf(const PipelineSpec& spec);
 
 // The layers of a model, as measured on this machine, and the stages into which
 // workers divide them.

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text/counted.h"
-#include "worker/training/measured_stages.h"
 
 namespace tributary {
 

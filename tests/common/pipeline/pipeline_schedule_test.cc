@@ -224,6 +224,15 @@ TEST(PipelineScheduleTest, StagesHoldAsManyMicroBatchesAsDocumented) {
   });
 }
 
+TEST(PipelineScheduleTest, IsThatWhichTheJobNames) {
+  PipelineSpec spec;
+  EXPECT_EQ(ScheduleOf(spec), kZeroBubble);
+  spec.set_schedule(PipelineSpec::GPIPE);
+  EXPECT_EQ(ScheduleOf(spec), PipelineSchedule::kGPipe);
+  spec.set_schedule(PipelineSpec::ONE_F_ONE_B);
+  EXPECT_EQ(ScheduleOf(spec), kOneForwardOneBackward);
+}
+
 TEST(PipelineScheduleTest, StepsCompleteWithBoundedQueues) {
   for (const ScheduleTraits& traits : AllSchedules())
     for (int stages = 1; stages <= kMaxStages; ++stages)

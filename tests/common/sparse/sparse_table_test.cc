@@ -410,7 +410,7 @@ TEST_P(SparseTableTest, ChangesRestoreTheTableWithOtherServers) {
       for (int age = 1; age < kVersions; ++age) {
         for (const SparseTable::Changes& from : changes) {
           ASSERT_EQ(from.before[age - 1].age, age);
-          part->Restore(from.before[age - 1]);
+          ASSERT_TRUE(part->Restore(from.before[age - 1]).ok());
         }
       }
       for (const int bucket : part->buckets()) {
@@ -474,6 +474,27 @@ TEST(SparseTableErrorTest, RefusesKeysThatAreNotItsOwn) {
   rows.last_steps = {0};
   rows.values.resize(3 * kDim);
   EXPECT_EQ(table->Restore(rows).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SparseTableErrorTest, RefusesEarlierValuesOfAgesThatDoNotFollow) {
+  const auto table = MakeTable(Spec(), 0, 1, /*versions=*/4);
+  const auto code = [&](int age) {
+    SparseTable::StepBefore before;
+    before.age = age;
+    return table->Restore(before).code();
+  };
+  EXPECT_EQ(code(-1), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(0), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(2), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(1), absl::StatusCode::kOk);
+  EXPECT_EQ(code(3), absl::StatusCode::kInvalidArgument);
+  for (const int age : {1, 2, 3}) {
+    EXPECT_EQ(code(age), absl::StatusCode::kOk) << age;
+  }
+  // Of a job with a larger lag.
+  EXPECT_EQ(code(4), absl::StatusCode::kOk);
+  EXPECT_EQ(code(5), absl::StatusCode::kOk);
+  EXPECT_EQ(table->ReadBefore(/*steps=*/9).size(), 3u);
 }
 
 TEST(SparseTableErrorTest, ATableThatOutgrowsItsMemoryNamesTheField) {

@@ -239,6 +239,18 @@ TEST(ReplicaRowsTest, RefusesMalformedMessagesByName) {
   }
 }
 
+TEST(ReplicaRowsTest, RefusesEarlierValuesOfAgesThatDoNotFollow) {
+  for (const int32_t age : {-1, 2, 3}) {
+    JournalRows rows;
+    rows.set_whole(true);
+    rows.set_age(age);
+    ReplicaRowsReader reader(MakeTables());
+    EXPECT_EQ(reader.Take(rows, ReceivedPayload("", 0, nullptr)).code(),
+              absl::StatusCode::kInvalidArgument)
+        << age;
+  }
+}
+
 TEST(ReplicaRowsTest, RefusesAKeyThatAStepChangesTwice) {
   const ServerTables tables = MakeTables();
   Message message = FirstMessage(tables);

@@ -14,10 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/optimizer/stated_rates.h"
 #include "common/os/file_system.h"
 #include "common/sparse/key_hash.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/verified_file.h"
+#include "tests/support/executors.h"
 
 namespace tributary {
 namespace {
@@ -184,6 +186,37 @@ TEST_F(TableFilesTest, RefusesTheTablesOfAnotherJob) {
     EXPECT_EQ(Read(manifest, other, &read).code(),
               absl::StatusCode::kFailedPrecondition);
   }
+}
+
+// Each file has a correct digest.
+TEST_F(TableFilesTest, RefusesEarlierValuesOfAgesThatDoNotFollow) {
+  HeldExecutor pool;
+  StatedRates rates;
+  const auto restore = [&](const std::vector<int>& ages) {
+    CheckpointManifest manifest;
+    manifest.set_servers(1);
+    manifest.set_job(job_.DebugString());
+    const std::string name = TableFileName(0, 1, /*part=*/0);
+    std::remove(absl::StrCat(folder_, "/", name).c_str());
+    TableRecordWriter writer =
+        TableRecordWriter::Create(folder_, name, FileSystem::Posix()).value();
+    for (const int age : ages) {
+      SparseTable::StepBefore before;
+      before.age = age;
+      EXPECT_TRUE(writer.Write(/*table=*/0, before).ok());
+    }
+    *manifest.add_file() = writer.Finish().value();
+    TableEngine::Options options;
+    options.job = job_;
+    options.job.mutable_sparse()->set_fixed_lag(2);
+    options.rates = &rates;
+    const auto tables = TableEngine::Create(options, &pool).value();
+    return RestoreTables(folder_, manifest, tables.get()).code();
+  };
+  EXPECT_EQ(restore({0}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(restore({2}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(restore({1, 3}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(restore({1, 2}), absl::StatusCode::kOk);
 }
 
 // Whatever bytes a file with correct digests has, reading ends with DataLoss.

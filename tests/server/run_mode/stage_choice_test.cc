@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/os/process.h"
 #include "common/pipeline/pipeline_timeline.h"
+#include "common/pipeline/stage_balance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
@@ -208,6 +210,31 @@ TEST_F(StageChoiceTest, StagesFitIntoTheMemoryOfTheirWorkers) {
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("parallel.pipeline: "),
                              HasSubstr("stage 0"), HasSubstr("1 more"))));
+}
+
+// The time of the call does not grow with the orders of the workers, of which
+// there are 120, also if stages do not fit into memory in any of them.
+TEST_F(StageChoiceTest, TriesNoMoreOrdersAfterASecond) {
+  Ready model = ModelOf(std::vector<double>(kMostSegments, 1));
+  for (StageSegment& segment : *model.mutable_segment()) {
+    segment.set_parameter_bytes(100000);
+  }
+  // The time in which other programs compute does not count.
+  const auto seconds = [&](bool differ) {
+    reports_.clear();
+    workers_.clear();
+    for (int i = 0; i < 5; ++i) {
+      model.set_memory_bytes(differ ? 1000 * (1 + i) : 1000);
+      AddWorker(model);
+    }
+    const double began = ThreadCpuSeconds();
+    EXPECT_THAT(Choose(/*stages=*/64, model),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    return ThreadCpuSeconds() - began;
+  };
+  const double one = seconds(/*differ=*/false);
+  const double all = seconds(/*differ=*/true);
+  EXPECT_LT(all, 1.5 + 3 * one);
 }
 
 // The smallest predicted time of a step over all divisions, for one replica

@@ -50,15 +50,16 @@ TEST(StageCostsTest, MeansTheShapeAndEqualizesNearlyEqualSpeeds) {
 }
 
 TEST(StageCostsTest, WorkersOfAPoolSeeTheSameMemory) {
-  std::vector<Ready> reports(4, Report({1, 1}));
+  std::vector<Ready> reports(5, Report({1, 1}));
   for (int i = 0; i < 3; ++i) reports[i].set_memory_bytes(100 - i);
   reports[0].set_memory_pool("host");
   reports[1].set_memory_pool("host");
+  reports[4].set_memory_pool("host");
   std::vector<const Ready*> pointers = {nullptr};
   for (const Ready& report : reports) pointers.push_back(&report);
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(ReadStageCosts(SpecOf(2), reports[0], pointers).memory_bytes,
-              ElementsAre(kUnknown, 99, 99, 98, kUnknown));
+              ElementsAre(kUnknown, 99, 99, 98, kUnknown, 99));
 }
 
 TEST(StageCostsTest, RefusesNumbersThatCannotBe) {

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -200,18 +201,6 @@ bool IsAt(const std::string& path, int file) {
          named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-// Closes a file at the end of a scope, which also unlocks it.
-class Closer {
- public:
-  explicit Closer(int file) : file_(file) {}
-  ~Closer() { close(file_); }
-  Closer(const Closer&) = delete;
-  Closer& operator=(const Closer&) = delete;
-
- private:
-  const int file_;
-};
-
 }  // namespace
 
 absl::Status WriteRowFile(const DataSet& data, const FeatureReader& reader,
@@ -221,15 +210,22 @@ absl::Status WriteRowFile(const DataSet& data, const FeatureReader& reader,
   const std::string unfinished = path + ".part";
   const int file = open(unfinished.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return FileError(errno, "cannot open", unfinished);
-  const Closer closer(file);
+  // Also unlocks the file.
+  const absl::Cleanup closer = [file] { close(file); };
+  const int error = flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   // Without IsAt, a file whose writer has renamed it meanwhile would be written
   // again.
-  if (flock(file, LOCK_EX | LOCK_NB) != 0 || !IsAt(unfinished, file)) {
+  if (error == EWOULDBLOCK || (error == 0 && !IsAt(unfinished, file))) {
     return absl::UnavailableError(
         absl::StrCat(path, ": another process writes it"));
   }
   absl::Status status;
-  if (!PathExists(path)) {
+  if (error != 0) {
+    // A file system without locks. FileError has the code Unavailable for some
+    // of the errors.
+    status = absl::FailedPreconditionError(
+        FileError(error, "cannot lock", unfinished).message());
+  } else if (!PathExists(path)) {
     Output output(file, unfinished);
     if (ftruncate(file, 0) != 0) {
       status = FileError(errno, "cannot write", unfinished);

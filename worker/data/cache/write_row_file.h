@@ -15,8 +15,9 @@ namespace tributary {
 // features of the job. `path` has a folder. The file appears when it is
 // complete and on the disk; what a killed writer has left is written again.
 // Returns Unavailable if another process is writing the file, ResourceExhausted
-// if the rows would take more space than they leave free, and the system's
-// error if the file cannot be written. Blocks on the disk.
+// if the rows would take more space than they leave free, FailedPrecondition if
+// the file system has no locks (flock), and the system's error if the file
+// cannot be written. Blocks on the disk.
 absl::Status WriteRowFile(const DataSet& data, const FeatureReader& reader,
                           const std::string& path);
 

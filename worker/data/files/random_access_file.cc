@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/os/read_at.h"
 #include "worker/data/files/data_file.h"
 
 namespace tributary {
@@ -45,22 +46,14 @@ absl::Status RandomAccessFile::Read(int64_t offset, int64_t count,
         ", before the ", count, " bytes that are expected here"));
   }
   bytes->resize(static_cast<size_t>(count));
-  int64_t done = 0;
-  while (done < count) {
-    const ssize_t got = pread(descriptor_, &(*bytes)[static_cast<size_t>(done)],
-                              static_cast<size_t>(count - done), offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return DataFileError(path_, "read", errno);
-    if (got == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": has become shorter since it was opened: byte ",
-                       offset + done, " of ", size_,
-                       " does not exist any more; data files must not change "
-                       "while a job runs"));
-    }
-    done += got;
-  }
-  return absl::OkStatus();
+  const int64_t got = ReadAt(descriptor_, offset, count, &(*bytes)[0]);
+  if (got == count) return absl::OkStatus();
+  if (got < 0) return DataFileError(path_, "read", errno);
+  return absl::InvalidArgumentError(
+      absl::StrCat(path_, ": has become shorter since it was opened: byte ",
+                   offset + got, " of ", size_,
+                   " does not exist any more; data files must not change "
+                   "while a job runs"));
 }
 
 }  // namespace tributary

@@ -1,16 +1,16 @@
 #include "worker/data/files/shared_cache.h"
 
-#include <unistd.h>
-
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/os/process.h"
 
 namespace tributary {
 
 int64_t HalfOfMemory() {
-  return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / 2;
+  return MemoryLimitBytes().value_or(std::numeric_limits<int64_t>::max()) / 2;
 }
 
 absl::Status CheckSpace(const std::string& folder, int64_t kept, int64_t more) {

@@ -10,7 +10,8 @@
 
 namespace tributary {
 
-// Returns half of this machine's memory, in bytes.
+// Returns half of MemoryLimitBytes; half of the largest number if that is
+// unknown.
 int64_t HalfOfMemory();
 
 // Where decoded data are kept, and where warnings about them go.
@@ -19,9 +20,9 @@ struct SharedCache {
   // Thread-safe. Called when data cannot be kept; they are then decoded again
   // by each process that needs them.
   std::function<void(const std::string&)> warn;
-  // Maximum size of a file of pictures; others are decoded each time they are
-  // read. If the disk had to read them again, because the memory does not hold
-  // them, this would take about as long.
+  // Maximum size of the files of pictures of a data set; others are decoded
+  // each time they are read. If the disk had to read them again, because the
+  // memory does not hold them, this would take about as long.
   int64_t most_picture_bytes = HalfOfMemory();
 };
 

@@ -11,28 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/os/read_at.h"
 #include "worker/data/files/data_file.h"
 
 namespace tributary {
 namespace {
 
 constexpr char kDecodedAgain[] =
-    "; pictures are decoded each time they are read";
-
-// Reads exactly `count` bytes at `offset`.
-bool ReadAt(int file, int64_t offset, size_t count, void* to) {
-  auto* const bytes = static_cast<char*>(to);
-  size_t done = 0;
-  while (done < count) {
-    const ssize_t got =
-        pread(file, bytes + done, count - done,
-              static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    done += static_cast<size_t>(got);
-  }
-  return true;
-}
+    "; other pictures are decoded each time they are read";
 
 absl::StatusOr<int> OpenFile(const std::string& path, int flags) {
   const int file =
@@ -92,8 +78,9 @@ uint64_t CachedPictures::HashOf(const Entry& entry, uint64_t stamp,
 absl::optional<Picture> CachedPictures::Find(int64_t index,
                                              uint64_t stamp) const {
   Entry entry;
-  if (!ReadAt(entries_, index * static_cast<int64_t>(sizeof(entry)),
-              sizeof(entry), &entry)) {
+  constexpr int64_t kEntryBytes = sizeof(entry);
+  if (ReadAt(entries_, index * kEntryBytes, kEntryBytes, &entry) !=
+      kEntryBytes) {
     return absl::nullopt;
   }
   Picture picture;
@@ -108,7 +95,7 @@ absl::optional<Picture> CachedPictures::Find(int64_t index,
   const auto begin = static_cast<int64_t>(entry.end) - bytes;
   if (begin < 0) return absl::nullopt;
   picture.pixels.resize(static_cast<size_t>(bytes));
-  if (!ReadAt(pixels_, begin, picture.pixels.size(), picture.pixels.data()) ||
+  if (ReadAt(pixels_, begin, bytes, picture.pixels.data()) != bytes ||
       HashOf(entry, stamp, picture) != entry.hash) {
     return absl::nullopt;
   }
@@ -126,8 +113,10 @@ absl::Status CachedPictures::Keep(int64_t index, uint64_t stamp,
     const off_t size = lseek(pixels_, 0, SEEK_END);
     if (size < 0) return DataFileError(cache_.folder, "read", errno);
     if (size + static_cast<int64_t>(bytes) > cache_.most_picture_bytes) {
-      full_ = true;
-      return absl::OkStatus();
+      return absl::ResourceExhaustedError(
+          absl::StrCat(cache_.folder, ": decoded pictures need more than ",
+                       cache_.most_picture_bytes,
+                       " bytes, and no more memory should hold them"));
     }
     // The file may take as much space as it leaves.
     TRIBUTARY_RETURN_IF_ERROR(
@@ -147,10 +136,12 @@ absl::Status CachedPictures::Keep(int64_t index, uint64_t stamp,
     entry.end = static_cast<uint64_t>(end);
   }
   entry.hash = HashOf(entry, stamp, picture);
-  if (pwrite(entries_, &entry, sizeof(entry),
-             static_cast<off_t>(index) * static_cast<off_t>(sizeof(entry))) !=
-      static_cast<ssize_t>(sizeof(entry))) {
-    return DataFileError(cache_.folder, "keep decoded pictures", errno);
+  const ssize_t written =
+      pwrite(entries_, &entry, sizeof(entry),
+             static_cast<off_t>(index) * static_cast<off_t>(sizeof(entry)));
+  if (written != static_cast<ssize_t>(sizeof(entry))) {
+    return DataFileError(cache_.folder, "keep decoded pictures",
+                         written < 0 ? errno : ENOSPC);
   }
   return absl::OkStatus();
 }

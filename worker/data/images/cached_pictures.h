@@ -21,8 +21,8 @@ namespace tributary {
 // append at the same time. The bits are those of the source: a picture whose
 // file has changed, and pixels that are not whole because a process or the
 // machine has crashed, do not fit to their hash, and are decoded again. If the
-// disk has no space, pictures are decoded as without files, after one warning.
-// Thread-safe.
+// disk has no space, or SharedCache::most_picture_bytes are reached, further
+// pictures are decoded as without files, after one warning. Thread-safe.
 class CachedPictures final : public PictureSource {
  public:
   // Keeps the pixels in files of `cache.folder`, which exists. Their names

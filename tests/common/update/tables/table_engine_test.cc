@@ -509,7 +509,7 @@ TEST_F(TableEngineTest, ChangesUpToAVersionRestoreIt) {
       ASSERT_TRUE(resumed->table(table)->Restore(rows).ok());
     }
     ASSERT_EQ(copied[table].before.size(), 1u);
-    resumed->table(table)->Restore(copied[table].before[0]);
+    ASSERT_TRUE(resumed->table(table)->Restore(copied[table].before[0]).ok());
   }
   // Step 3 reads version 2.
   EXPECT_EQ(ReadAll(resumed.get(), 2), ReadAll(engine.get(), 2));

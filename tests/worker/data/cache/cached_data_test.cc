@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -21,9 +24,26 @@
 #include "tests/worker/data/images/picture_test_util.h"
 #include "worker/data/open_data_set.h"
 
+namespace {
+
+// The error of the file system's locks; 0: it has locks.
+std::atomic<int> lock_error{0};
+
+}  // namespace
+
+// Takes the place of the C library's.
+extern "C" int flock(int file, int operation) noexcept {
+  if (lock_error == 0) {
+    return static_cast<int>(syscall(SYS_flock, file, operation));
+  }
+  errno = lock_error;
+  return -1;
+}
+
 namespace tributary {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -233,6 +253,22 @@ TEST_F(CachedDataTest, OnlyOneProcessWrites) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+TEST_F(CachedDataTest, WithoutLocksDataAreDecodedAfterAWarning) {
+  int decoded = 0;
+  for (const int error : {ENOLCK, EOPNOTSUPP}) {
+    lock_error = error;
+    warnings_.clear();
+    Expect(RowsJob(), ++decoded);
+    EXPECT_THAT(warnings_,
+                ElementsAre(AllOf(HasSubstr("cannot lock"),
+                                  HasSubstr("decodes the data itself"))));
+    EXPECT_THAT(Files(), IsEmpty());
+  }
+  lock_error = 0;
+  Expect(RowsJob(), ++decoded);
+  EXPECT_THAT(Files(), SizeIs(1));
+}
+
 TEST_F(CachedDataTest, DamagedFilesAreNotUsed) {
   Expect(RowsJob(), 1);
   const std::string whole = Files()[0];
@@ -303,6 +339,37 @@ TEST_F(CachedDataTest, PicturesHaveTheSameBits) {
   }
   EXPECT_GE(files, 2);
   EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(CachedDataTest, BothPartsTogetherKeepNoMorePicturesThanTheMemoryHolds) {
+  const auto tar = [&](const std::string& name, int pictures) {
+    std::string bytes;
+    for (int i = 0; i < pictures; ++i) {
+      bytes += TarFile(absl::StrCat("class", i % 2, "/", i, ".png"),
+                       EncodePng(MakePicture(8, 8, 3, i)));
+    }
+    return folder_.Write(name, bytes + TarEnd());
+  };
+  const JobSpec job = Job(
+      absl::StrCat("data { images { train: '", tar("train.tar", 8), "' test: '",
+                   tar("test.tar", 4), "' height: 8 width: 8 } }"));
+  constexpr int64_t kPictureBytes = 8 * 8 * 3;
+  SharedCache cache;
+  cache.folder = cache_;
+  cache.warn = [this](const std::string& text) { warnings_.push_back(text); };
+  cache.most_picture_bytes = 6 * kPictureBytes;
+  const auto data = *CacheData(
+      [](const JobSpec& opened) { return OpenDataSet(opened); }, cache)(job);
+  Batch batch;
+  data->ReadTrain(/*epoch=*/0, {0, 1, 2, 3, 4, 5, 6, 7}, &batch);
+  data->ReadEvaluation(0, 4, &batch);
+  int64_t bytes = 0;
+  for (const std::string& file : Files()) {
+    if (!absl::EndsWith(file, ".pixels")) continue;
+    bytes += static_cast<int64_t>(std::filesystem::file_size(file));
+  }
+  EXPECT_EQ(bytes, 6 * kPictureBytes);
+  EXPECT_THAT(warnings_, SizeIs(2));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 #include "worker/data/images/cached_pictures.h"
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -195,7 +199,25 @@ TEST_F(CachedPicturesTest, KeepsNoMoreThanTheMemoryHolds) {
   ExpectAll(*Open());
   ExpectAll(*Open());
   EXPECT_EQ(stored_.reads, kPictures + kPictures - 2);
-  EXPECT_THAT(warnings_, IsEmpty());
+  // One of each process.
+  EXPECT_THAT(warnings_, SizeIs(2));
+}
+
+TEST_F(CachedPicturesTest, SaysThatAnEntryDoesNotFit) {
+  // The file of entries ends within the last entry; that of pixels is shorter.
+  constexpr int64_t kLast = kPictures - 1;
+  const rlim_t most = kLast * 24 + 6;
+  ASSERT_LT(PictureOf(kLast, 0).pixels.size(), most);
+  const auto source = Open();
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small = {most, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  errno = 0;
+  const absl::StatusOr<Picture> picture = source->Read(kLast);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(picture.status(), absl::OkStatus());
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr(std::strerror(ENOSPC))));
 }
 
 // /dev/full has no space.
