@@ -29,11 +29,25 @@ std::vector<SparseTable::StepBefore> CopyBefore(
   return copies;
 }
 
+// Returns InvalidArgument unless earlier values of this age can follow those of
+// the ages up to `known`.
+absl::Status CheckAge(const SparseTableSpec& spec, int age, int known) {
+  if (age >= 1 && age <= known + 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("table '", spec.name(), "' has earlier values of age ", age,
+                   ", expected 1 to ", known + 1));
+}
+
+// Returns the earlier values of a step that has changed nothing.
+std::unique_ptr<RowsBefore> NothingBefore(const RowLayout& layout) {
+  return std::make_unique<RowsBefore>(std::vector<uint64_t>(),
+                                      RowsBefore::Space(), layout.dim);
+}
+
 // Returns what the keys of `undo` were.
 std::unique_ptr<RowsBefore> BeforeOf(const BucketRows& undo,
                                      const RowLayout& layout) {
-  auto before = std::make_unique<RowsBefore>(std::vector<uint64_t>(),
-                                             RowsBefore::Space(), layout.dim);
+  auto before = NothingBefore(layout);
   for (size_t i = 0; i < undo.keys.size(); ++i) {
     before->Add(undo.keys[i], /*existed=*/true,
                 undo.values.data() + static_cast<int64_t>(i) * layout.floats());
@@ -226,9 +240,7 @@ absl::Status SparseTable::Apply(std::shared_ptr<const RowGradients> sum,
 
 absl::Status SparseTable::Skip() {
   absl::MutexLock lock(&mu_);
-  auto before = std::make_unique<RowsBefore>(std::vector<uint64_t>(),
-                                             RowsBefore::Space(), layout_.dim);
-  return Advance(std::exchange(version_, -1), std::move(before), {});
+  return Advance(std::exchange(version_, -1), NothingBefore(layout_), {});
 }
 
 absl::Status SparseTable::Advance(int64_t step,
@@ -366,15 +378,8 @@ absl::Status SparseTable::Restore(const StepBefore& before) {
   // Jobs with a larger lag have more versions.
   if (before.age >= options_.versions) return absl::OkStatus();
   const int known = static_cast<int>(before_.size());
-  if (before.age < 1 || before.age > known + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("table '", spec().name(), "' has earlier values of age ",
-                     before.age, ", expected 1 to ", known + 1));
-  }
-  if (before.age > known) {
-    before_.push_back(std::make_unique<RowsBefore>(
-        std::vector<uint64_t>(), RowsBefore::Space(), layout_.dim));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckAge(spec(), before.age, known));
+  if (before.age > known) before_.push_back(NothingBefore(layout_));
   RowsBefore* const step = before_[before.age - 1].get();
   for (size_t i = 0; i < before.keys.size(); ++i) {
     if (buckets_->Of(KeyHash(before.keys[i])) == nullptr) continue;
