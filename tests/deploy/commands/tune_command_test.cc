@@ -6,19 +6,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "common/base/json.h"
 #include "deploy/flags/run_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/deploy/commands/tune_command_fixture.h"
 #include "tests/support/command_runner.h"
 
 namespace tributary {
@@ -27,77 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Json = nlohmann::ordered_json;
-
-constexpr char kJob[] = R"(
-  name: "tiny"
-  model { mlp { hidden: 8 } }
-  data { random { samples: 64 shape: 4 classes: 3 } }
-  batch { global: 8 micro_batches: 2 }
-  optimizer { sgd { learning_rate: 0.01 momentum: 0.9 } }
-  schedule { decay: COSINE }
-  steps: 27
-  output { tensorboard: false }
-)";
-
-constexpr char kSearch[] = R"(
-  job: "job.textproto"
-  parameter { path: "optimizer.sgd.learning_rate"
-              number { low: 1e-3 high: 1 log: true } }
-  parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
-  objective { metric: "final_loss" goal: MINIMIZE }
-  scheduler { successive_halving { rungs: 3 } }
-  budget { trials: 9 }
-)";
-
-constexpr char kTwoTrials[] = R"(
-  job: "job.textproto"
-  parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
-  objective { metric: "final_loss" goal: MINIMIZE }
-  sampler { grid {} }
-)";
-
-class TuneCommandTest : public testing::Test {
- protected:
-  TuneCommandTest() {
-    WriteWholeFile(folder_ + "/job.textproto", kJob);
-    WriteWholeFile(search_, kSearch);
-  }
-
-  std::string Folder(const std::string& name) const {
-    return absl::StrCat(folder_, "/", name);
-  }
-  std::vector<std::string> TuneArguments(
-      const std::string& name, const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {kTributary, "tune", search_,
-                                          "--output", Folder(name)};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
-  }
-  Json StatusOfStudy(const std::string& name) const {
-    return ParseOrderedJson(
-        RunExpecting(0, {kTributary, "tune", "status", Folder(name), "--json"})
-            .standard_output);
-  }
-
-  // Makes the job read rows of a file, which are decoded.
-  void ReadRows() const {
-    std::string rows;
-    for (int i = 0; i < 64; ++i) {
-      absl::StrAppend(&rows, i % 7, ",", i % 5, ",", i % 3, "\n");
-    }
-    WriteWholeFile(Folder("rows.csv"), rows);
-    WriteWholeFile(
-        Folder("job.textproto"),
-        absl::StrReplaceAll(
-            kJob,
-            {{"random { samples: 64 shape: 4 classes: 3 }",
-              absl::StrCat("csv { train: '", Folder("rows.csv"), "' }")}}));
-  }
-
-  const std::string folder_ = MakeTestFolder();
-  const std::string search_ = folder_ + "/search.textproto";
-};
+class TuneCommandTest : public TuneCommandFixture {};
 
 TEST_F(TuneCommandTest, TheWinnerIsTheSameForAnyParallelAndAfterKills) {
   const CommandResult one = RunExpecting(0, TuneArguments("one", {}));
@@ -115,10 +43,7 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForAnyParallelAndAfterKills) {
   // Killed after different numbers of lines of the journal.
   std::vector<std::string> arguments = TuneArguments("killed", {});
   for (const int lines : {3, 9, 16, 25}) {
-    BackgroundCommand command(arguments);
-    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
-    command.Signal(SIGKILL);
-    command.Wait();
+    KillAfter(lines, "killed", arguments);
     arguments = {kTributary,       "tune",       "--resume",
                  Folder("killed"), "--parallel", "2"};
   }
@@ -158,10 +83,7 @@ TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
 
   std::vector<std::string> arguments = TuneArguments("killed", {});
   for (const int lines : {4, 18, 33}) {
-    BackgroundCommand command(arguments);
-    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
-    command.Signal(SIGKILL);
-    command.Wait();
+    KillAfter(lines, "killed", arguments);
     arguments = {kTributary,       "tune",       "--resume",
                  Folder("killed"), "--parallel", "2"};
   }
@@ -188,10 +110,10 @@ TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
   for (const Json& trial : lineage) {
     const std::string job = Folder("by_hand.textproto");
     WriteWholeFile(
-        job,
-        absl::StrReplaceAll(
-            kJob, {{"decay: COSINE", "decay: COSINE decay_steps: 27"},
-                   {"\n  steps: 27", "\n  steps: " + trial["steps"].dump()}}));
+        job, absl::StrReplaceAll(
+                 kTuneJob,
+                 {{"decay: COSINE", "decay: COSINE decay_steps: 27"},
+                  {"\n  steps: 27", "\n  steps: " + trial["steps"].dump()}}));
     std::vector<std::string> train = {
         kTributary, "train",    job,    "--output",           Folder("by"),
         "--quiet",  "--resume", "auto", "--allow-job-changes"};
@@ -213,7 +135,8 @@ TEST_F(TuneCommandTest, APopulationIsTheSameForAnyParallelAndAfterKills) {
 }
 
 TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
-  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 2 seeds: 3 }"));
+  WriteWholeFile(search_,
+                 absl::StrCat(kTuneSearch, "final { best: 2 seeds: 3 }"));
   const CommandResult one =
       RunExpecting(0, TuneArguments("one", {"--parallel", "3"}));
   EXPECT_THAT(one.standard_output, HasSubstr("deviation"));
@@ -223,10 +146,7 @@ TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
   std::vector<std::string> arguments = TuneArguments("killed", {});
   // The search writes 25 lines, and the final evaluation three.
   for (const int lines : {20, 26, 27}) {
-    BackgroundCommand command(arguments);
-    ASSERT_TRUE(AwaitLines(Folder("killed") + "/study.journal", lines));
-    command.Signal(SIGKILL);
-    command.Wait();
+    KillAfter(lines, "killed", arguments);
     arguments = {kTributary, "tune", "--resume", Folder("killed")};
   }
   RunExpecting(0, arguments);
@@ -255,190 +175,6 @@ TEST_F(TuneCommandTest, TheFinalEvaluationIsTheSameAfterKills) {
                    Folder("whole"), "--quiet"});
   EXPECT_EQ((*ReadRunSummary(Folder("whole")))["weights_sha256"],
             winner["seeds"][2]["weights_sha256"]);
-}
-
-// Each starts as soon as it can take over from a tuner that has died.
-std::vector<std::string> SharedArguments(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--shared", "--lease", "2"});
-  return arguments;
-}
-
-TEST_F(TuneCommandTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
-  WriteWholeFile(search_, absl::StrCat(kSearch, "final { best: 1 seeds: 3 }"));
-  RunExpecting(0, TuneArguments("one", {}));
-  const Json want = StatusOfStudy("one");
-  const std::string journal = Folder("shared") + "/study.journal";
-  const std::vector<std::string> arguments =
-      SharedArguments(TuneArguments("shared", {}));
-  {
-    BackgroundCommand killed(arguments);
-    // The study, a trial and its claim. The trial has not ended yet.
-    ASSERT_TRUE(AwaitLines(journal, 3));
-    killed.Signal(SIGKILL);
-    killed.Wait();
-    EXPECT_THAT(ReadWholeFile(journal), HasSubstr("tributary:claim"));
-    EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
-  }
-  {
-    BackgroundCommand first(arguments);
-    BackgroundCommand second(arguments);
-    BackgroundCommand third(arguments);
-    ASSERT_TRUE(AwaitLines(journal, 20));
-    second.Signal(SIGKILL);
-    second.Wait();
-    EXPECT_EQ(first.Wait().exit_code, 0);
-    EXPECT_EQ(third.Wait().exit_code, 0);
-  }
-  EXPECT_EQ(StatusOfStudy("shared"), want);
-  // Each segment has at least one claim, and both tuners have made some.
-  std::set<std::string> tuners;
-  for (const absl::string_view line :
-       absl::StrSplit(ReadWholeFile(journal), '\n', absl::SkipEmpty())) {
-    const Json json = ParseOrderedJson(line);
-    const Json attributes = json.value("system_attr", Json::object());
-    if (!attributes.contains("tributary:claim")) continue;
-    tuners.insert(attributes["tributary:claim"]["tuner"].get<std::string>());
-  }
-  EXPECT_GE(tuners.size(), 3u);
-}
-
-// tests/slurm tests the same with a real Slurm.
-TEST_F(TuneCommandTest, APreemptedTaskOfSlurmIsRequeued) {
-  const std::string scontrol = Folder("scontrol");
-  WriteWholeFile(
-      scontrol,
-      absl::StrCat("#!/bin/sh\n", "echo \"$@\" >>", Folder("calls"), "\n",
-                   "echo JobState=RUNNING PreemptTime=None Partition=low\n"));
-  std::filesystem::permissions(scontrol, std::filesystem::perms::owner_all);
-  std::vector<std::string> arguments = {
-      "/usr/bin/env", absl::StrCat("PATH=", folder_, ":/usr/bin:/bin"),
-      "ENVIRONMENT=BATCH", "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=n1"};
-  for (const std::string& argument :
-       SharedArguments(TuneArguments("array", {}))) {
-    arguments.push_back(argument);
-  }
-  for (const int signal : {SIGTERM, SIGUSR1}) {
-    BackgroundCommand task(arguments);
-    ASSERT_TRUE(AwaitLines(Folder("array") + "/study.journal",
-                           signal == SIGTERM ? 4 : 12));
-    task.Signal(signal);
-    const CommandResult stopped = task.Wait();
-    EXPECT_EQ(stopped.exit_code, 75);
-    // SIGTERM without a preemption is scancel.
-    const auto requeued = HasSubstr("requeued the job");
-    if (signal == SIGTERM) {
-      EXPECT_THAT(stopped.standard_error, Not(requeued));
-    } else {
-      EXPECT_THAT(stopped.standard_error, requeued);
-    }
-  }
-  EXPECT_EQ(ReadWholeFile(Folder("calls")),
-            "--oneliner show job 4711\n--oneliner show job 4711\n"
-            "requeue 4711\n");
-}
-
-TEST_F(TuneCommandTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
-  RunExpecting(0, TuneArguments("one", {}));
-  const std::string journal = Folder("shared") + "/study.journal";
-  const std::vector<std::string> arguments =
-      SharedArguments(TuneArguments("shared", {}));
-  BackgroundCommand suspended(arguments);
-  // Written when it has taken the folder.
-  ASSERT_TRUE(
-      AwaitLines(Folder("shared") + "/trials/00000/logs/job.textproto", 1));
-  suspended.Signal(SIGSTOP);
-  BackgroundCommand other(arguments);
-  // Nothing is promoted before the result of trial 0 is known, which the other
-  // tuner cannot train before the suspended one has let go of the folder.
-  ASSERT_NE(other.AwaitStandardError("trial 8: step 3"), "");
-  EXPECT_TRUE(StatusOfStudy("shared")["trials"][0]["rungs"].empty());
-  suspended.Signal(SIGCONT);
-  EXPECT_EQ(suspended.Wait().exit_code, 0);
-  EXPECT_EQ(other.Wait().exit_code, 0);
-  EXPECT_EQ(StatusOfStudy("shared"), StatusOfStudy("one"));
-}
-
-TEST_F(TuneCommandTest, ATunerDoesNotReportAFinalRunThatItHasLost) {
-  WriteWholeFile(search_, R"(
-    job: "job.textproto"
-    set: "steps=3000"
-    parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
-    objective { metric: "final_loss" goal: MINIMIZE }
-    budget { trials: 1 }
-    final { best: 1 seeds: 2 })");
-  const std::string journal = Folder("shared") + "/study.journal";
-  const std::string run = Folder("shared") + "/final-runs/00000-seed-1";
-  BackgroundCommand tuner(SharedArguments(TuneArguments("shared", {})));
-  ASSERT_TRUE(AwaitLines(run + "/metrics.jsonl", 1));
-  tuner.Signal(SIGSTOP);
-  // The job needs its tuner no more.
-  ASSERT_TRUE(AwaitLines(run + "/summary.json", 1));
-  for (const pid_t process : ChildrenOf(tuner.pid())) {
-    for (int i = 0; i < 4000 && IsAlive(process); ++i) usleep(5000);
-    EXPECT_FALSE(IsAlive(process)) << CommandLineOf(process);
-  }
-  // What another tuner does when the lease has ended.
-  WriteWholeFile(
-      journal,
-      absl::StrCat(ReadWholeFile(journal),
-                   R"({"op_code":2,"worker_id":"other","study_id":0,)"
-                   R"("user_attr":{"tributary:final:0:1":{"tuner":"other"}}})"
-                   "\n"));
-  tuner.Signal(SIGCONT);
-  // It takes the run back, because the other one shows no sign of life.
-  const CommandResult result = tuner.Wait();
-  EXPECT_EQ(result.exit_code, 0);
-  const std::vector<std::string> reports =
-      absl::StrSplit(result.standard_error, "seed + 1: step");
-  EXPECT_EQ(reports.size(), 2u) << result.standard_error;
-  // Its claim, the other one's, its claim again, and the result.
-  const std::vector<std::string> records =
-      absl::StrSplit(ReadWholeFile(journal), "tributary:final:0:1");
-  EXPECT_EQ(records.size(), 5u);
-}
-
-TEST_F(TuneCommandTest, AStudyIsEitherSharedOrNot) {
-  {
-    BackgroundCommand alone(TuneArguments("alone", {}));
-    ASSERT_TRUE(AwaitLines(Folder("alone") + "/study.journal", 2));
-    RunExpecting(1, SharedArguments(TuneArguments("alone", {})));
-    alone.Signal(SIGTERM);
-    EXPECT_EQ(alone.Wait().exit_code, 75);
-  }
-  // It can be continued by several tuners, and then only by such.
-  RunExpecting(
-      0, SharedArguments({kTributary, "tune", "--resume", Folder("alone")}));
-  EXPECT_THAT(RunExpecting(1, {kTributary, "tune", "--resume", Folder("alone")})
-                  .standard_error,
-              HasSubstr("--shared"));
-  EXPECT_THAT(
-      RunExpecting(2, {kTributary, "tune", search_, "--shared"}).standard_error,
-      HasSubstr("--output"));
-  RunExpecting(2, {kTributary, "tune", "--resume", Folder("no"), "--shared"});
-}
-
-// What happens between the steps with which a process enters a study.
-TEST_F(TuneCommandTest, NoProcessEntersAloneWhileOthersJoin) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's library must be the first that is loaded";
-#endif
-  WriteWholeFile(search_, kTwoTrials);
-  const std::string preload =
-      "LD_PRELOAD=tests/deploy/commands/libjoin_witness.so";
-  EXPECT_THAT(RunExpecting(1, TuneArguments("alone", {}),
-                           {preload, "JOINED=" + Folder("alone/tuners")})
-                  .standard_error,
-              HasSubstr("--shared"));
-  EXPECT_FALSE(std::filesystem::exists(Folder("alone") + "/study.journal"));
-  // The witness sees a folder that is not claimed.
-  constexpr char kFree[] = "not claimed";
-  RunExpecting(0, {"/bin/mkdir", Folder("free")});
-  EXPECT_THAT(RunExpecting(0, {"/bin/mkdir", Folder("free/tuners")}, {preload})
-                  .standard_error,
-              HasSubstr(kFree));
-  const CommandResult shared =
-      RunExpecting(0, SharedArguments(TuneArguments("shared", {})), {preload});
-  EXPECT_THAT(shared.standard_error, Not(HasSubstr(kFree)));
 }
 
 TEST_F(TuneCommandTest, APopulationRefusesFieldsThatCannotChange) {
@@ -585,13 +321,8 @@ TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
 }
 
 TEST_F(TuneCommandTest, ATrialWaitsForTheProcessThatHoldsItsFolder) {
-  WriteWholeFile(search_, kTwoTrials);
-  {
-    BackgroundCommand command(TuneArguments("busy", {}));
-    ASSERT_TRUE(AwaitLines(Folder("busy") + "/study.journal", 2));
-    command.Signal(SIGKILL);
-    command.Wait();
-  }
+  WriteWholeFile(search_, kTuneTwoTrials);
+  KillAfter(2, "busy", TuneArguments("busy", {}));
   const std::string trial = Folder("busy") + "/trials/00000";
   std::filesystem::create_directories(trial);
   const int fd = open(trial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -627,12 +358,7 @@ TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
                 number { low: 1e-3 high: 1 } }
     objective { metric: "final_loss" goal: MINIMIZE }
     budget { trials: 4 })"));
-  {
-    BackgroundCommand command(TuneArguments("queue", {}));
-    ASSERT_TRUE(AwaitLines(Folder("queue") + "/study.journal", 2));
-    command.Signal(SIGKILL);
-    command.Wait();
-  }
+  KillAfter(2, "queue", TuneArguments("queue", {}));
   EXPECT_THAT(RunExpecting(0, {kTributary, "tune", "enqueue", Folder("queue"),
                                "optimizer.sgd.learning_rate=0.125"})
                   .standard_output,
@@ -659,7 +385,7 @@ TEST_F(TuneCommandTest, ReplacesNoFilesOfTheUser) {
                     .standard_error,
                 HasSubstr(search_));
   }
-  EXPECT_EQ(ReadWholeFile(search_), kSearch);
+  EXPECT_EQ(ReadWholeFile(search_), kTuneSearch);
   const std::string journal = Folder("mine") + "/study.journal";
   RunExpecting(0, {"/bin/mkdir", Folder("mine")});
   WriteWholeFile(journal, "mine");
@@ -688,7 +414,7 @@ TEST_F(TuneCommandTest, MistakesHaveOneClearLine) {
   }
   // The first rung is shorter than the warm-up.
   WriteWholeFile(search_,
-                 absl::StrCat(kSearch, "set: \"schedule.warmup_steps=9\""));
+                 absl::StrCat(kTuneSearch, "set: \"schedule.warmup_steps=9\""));
   EXPECT_THAT(RunExpecting(2, TuneArguments("short", {})).standard_error,
               HasSubstr("schedule.warmup_steps"));
 }
