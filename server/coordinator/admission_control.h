@@ -110,9 +110,10 @@ class AdmissionControl {
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).
   bool memory_failed() const { return memory_failed_; }
-  // Its last line is about a worker that had a different model or different
-  // data, failed before it was ready, whose device failed, that violated the
-  // protocol, or for which others waited for too long.
+  // The peers that were refused. `last` is about a worker that was removed for
+  // one of the following reasons: it had a different model or different data,
+  // it failed before it was ready, its device failed, it violated the protocol,
+  // or others waited for it for too long.
   Refusals& refusals() { return refusals_; }
 
  private:

@@ -238,6 +238,9 @@ class PageTest(PageCase):
                              '.textContent === "done"', 120)
             lines = read_lines(run)
             newest = [line for line in lines if is_training(line)][-1]
+            # The page asks for the speed after it has seen the end.
+            browser.wait_for('Number(document.querySelector("#runs tbody tr").cells[5]'
+                             f'.dataset.value) === {newest["samples_per_second"]!r}')
             row = self.values(browser, 'runs')[0]
             with open(os.path.join(run, 'summary.json'),
                       encoding='utf-8') as file:
