@@ -124,15 +124,16 @@ class Requested:
         # The dim of each row, in the order of the request.
         self._row_dims = [dim for of_table, dim in zip(keys, dims) for _ in of_table]
         self._values = []
-        self.arrived, self.gone = 0, False
+        self.arrived, self.answered, self.gone = 0, False, False
 
     @property
     def complete(self):
-        return self.gone or self.arrived == len(self._row_dims)
+        # A server answers a request without keys, too, when it has the version.
+        return self.gone or self.answered and self.arrived == len(self._row_dims)
 
     def take(self, module, rows):
         """Takes a part of the answer, a message Rows."""
-        self.gone = rows.gone
+        self.answered, self.gone = True, rows.gone
         if rows.gone:
             return
         encoding, begin = module.Encoding.Name(rows.encoding), 0

@@ -101,15 +101,19 @@ Vectors Requests() {
 }
 
 Vectors Answers() {
-  Vectors list = Vectors::array();
   const RowDims dims = {2, 3};
-  const TableGradients rows = {RowsOf({1, 2}, 0, 2), RowsOf({3}, 1, 3)};
-  const Buffer values = AllocateBuffer(7);
-  std::copy_n(rows[0]->values.get(), 4, values.get());
-  std::copy_n(rows[1]->values.get(), 3, values.get() + 4);
-  for (const Encoding encoding : {FLOAT32, BFLOAT16, FLOAT16, EIGHT_BIT_ROWS}) {
+  const auto answer = [&](const TableGradients& rows, Encoding encoding) {
+    std::vector<int64_t> keys;
+    std::vector<float> all;
+    for (size_t table = 0; table < rows.size(); ++table) {
+      keys.push_back(rows[table]->rows());
+      const float* const values = rows[table]->values.get();
+      all.insert(all.end(), values, values + keys.back() * dims[table]);
+    }
+    const Buffer values = AllocateBuffer(static_cast<int64_t>(all.size()));
+    std::copy(all.begin(), all.end(), values.get());
     Vectors messages = Vectors::array();
-    PackRows(/*request=*/12, {2, 1}, dims, encoding, values,
+    PackRows(/*request=*/12, keys, dims, encoding, values,
              [&](const Rows& part, const OutgoingPayload& payload) {
                ServerMessage message;
                Rows* const sent = message.mutable_rows();
@@ -117,12 +121,18 @@ Vectors Answers() {
                sent->set_payload(payload.data, payload.bytes);
                messages.push_back(HexOf(message.SerializeAsString()));
              });
-    list.push_back({{"dims", dims},
-                    {"keys", {2, 1}},
+    return Vectors({{"dims", dims},
+                    {"keys", keys},
                     {"encoding", Encoding_Name(encoding)},
-                    {"values", HexOf(values.get(), 7)},
+                    {"values", HexOf(all.data(), all.size())},
                     {"messages", messages}});
+  };
+  const TableGradients rows = {RowsOf({1, 2}, 0, 2), RowsOf({3}, 1, 3)};
+  Vectors list = Vectors::array();
+  for (const Encoding encoding : {FLOAT32, BFLOAT16, FLOAT16, EIGHT_BIT_ROWS}) {
+    list.push_back(answer(rows, encoding));
   }
+  list.push_back(answer({RowsOf({}, 0, 2), RowsOf({}, 1, 3)}, FLOAT32));
   return list;
 }
 
