@@ -233,6 +233,9 @@ bool WorkState::Decide(Task* task) const {
   if (assignment_.generation() == 0) return false;
   // The workers of other stages use newer weights, which are on their way.
   if (staged() && version + 1 < assignment_.first_step()) return false;
+  // So are the weights that were evaluated. A worker that joined later need not
+  // know the learning rate of the steps before them, which are complete.
+  if (!staged() && version < evaluated_) return false;
   // Chunks of other stages may still lack the step before.
   if (staged() && assignment_.first_step() < version && Holds(version - 1)) {
     Task repeated = *task;

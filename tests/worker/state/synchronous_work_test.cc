@@ -55,9 +55,9 @@ TEST_F(SynchronousWorkTest, AStepHasTheRateFactorOfTheEvaluationBeforeIt) {
   Begin();
   std::vector<double> factors;
   for (int64_t step = 0; step < 4; ++step) {
+    const Task task = state_->Next();
     // The others have completed step 1.
     if (step == 1) state_->SetEvaluated(2, 0.5);
-    const Task task = state_->Next();
     ASSERT_EQ(task.version, step);
     factors.push_back(task.rate_factor);
     state_->MarkDone(task);
@@ -78,6 +78,20 @@ TEST_F(SynchronousWorkTest, AnAssignmentHasTheRateFactorForALateWorker) {
   const Task train = state_->Next();
   EXPECT_EQ(train.version, 2);
   EXPECT_EQ(train.rate_factor, 0.25);
+}
+
+TEST_F(SynchronousWorkTest, ALateWorkerComputesNoStepBeforeTheEvaluation) {
+  ArriveAll(1);
+  EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+  Deal deal;
+  deal.set_generation(1);
+  deal.set_leaf_end(4);
+  deal.set_evaluated_version(2);
+  deal.set_rate_factor(0.25);
+  state_->SetAssignment(deal);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  ArriveAll(2);
+  EXPECT_EQ(state_->Next().version, 2);
 }
 
 // The coordinator says so as soon as the others have the last version.
