@@ -164,7 +164,8 @@ ServerRows::ServerRows(const JobSpec& job, int servers,
       servers_(servers),
       rates_(rates),
       sink_(sink),
-      send_(std::move(send)) {}
+      send_(std::move(send)),
+      pushed_(servers, -1) {}
 
 int ServerRows::ShardOf(int table, uint64_t key) const {
   if (servers_ == 1) return 0;
@@ -253,11 +254,14 @@ void ServerRows::Push(int64_t step, int node, int64_t sample_count,
   const std::vector<std::vector<OutgoingRows>> parts = Parts(sum);
   for (int shard = 0; shard < servers_; ++shard) {
     absl::MutexLock lock(&push_mu_);
+    // Asynchronous workers may compute an older step again. Its parts must not
+    // overtake those of a newer one that wait in the stream.
+    const int64_t newest = pushed_[shard] = std::max(pushed_[shard], step);
     PackContribution(header, parts[shard], dims_, encoding_,
                      [&](const RowContribution& part, OutgoingPayload payload) {
                        WorkerMessage message;
                        *message.mutable_row_contribution() = part;
-                       send_(shard, message, std::move(payload), step);
+                       send_(shard, message, std::move(payload), newest);
                      });
   }
 }

@@ -28,7 +28,7 @@ namespace tributary {
 // together. See RowExchange for thread safety.
 class ServerRows final : public RowExchange {
  public:
-  // Sends a message to a server.
+  // Sends a message to a server, behind everything of steps before `step`.
   using Send = std::function<void(int shard, const WorkerMessage& message,
                                   OutgoingPayload payload, int64_t step)>;
   // `rates` and `sink` must outlive this object.
@@ -65,6 +65,8 @@ class ServerRows final : public RowExchange {
   // Held while a contribution is sent to a server: its parts follow each other,
   // although several threads push.
   absl::Mutex push_mu_;
+  // By server: the newest step of which rows were pushed.
+  std::vector<int64_t> pushed_ ABSL_GUARDED_BY(push_mu_);
 
   absl::Mutex mu_;
   int64_t next_request_ ABSL_GUARDED_BY(mu_) = 0;

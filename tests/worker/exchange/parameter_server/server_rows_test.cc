@@ -62,6 +62,25 @@ TEST(ServerRowsTest, ThePartsOfAContributionFollowEachOther) {
   EXPECT_EQ(contributions, kThreads * kPushes);
 }
 
+// A step that an asynchronous worker computes again.
+TEST(ServerRowsTest, AnOlderStepDoesNotOvertakeANewerOne) {
+  const StatedRates rates;
+  std::vector<std::pair<int, int64_t>> sent;
+  ServerRows rows(Job(), /*servers=*/2, &rates, /*sink=*/nullptr,
+                  [&](int shard, const WorkerMessage& message, OutgoingPayload,
+                      int64_t step) {
+                    sent.emplace_back(shard, step);
+                    EXPECT_TRUE(message.row_contribution().last());
+                  });
+  auto gradients = std::make_shared<RowGradients>();
+  gradients->values = AllocateBuffer(0);
+  for (const int64_t step : {6, 5, 7}) {
+    rows.Push(step, /*node=*/1, /*sample_count=*/1, ToSums({gradients}, {256}));
+  }
+  EXPECT_EQ(sent, (std::vector<std::pair<int, int64_t>>{
+                      {0, 6}, {1, 6}, {0, 6}, {1, 6}, {0, 7}, {1, 7}}));
+}
+
 TEST(ServerRowsTest, RefusesRowsThatNoServerSends) {
   JobSpec job = Job();
   job.mutable_sparse()->set_wire_dtype(SparseSpec::INT8);
