@@ -119,7 +119,10 @@ class LocalCall final : public LocalCalls::Call,
     to_client_.Send(message, std::move(payload), priority);
   }
   void Wake() override { to_client_.Wake(); }
-  bool Drop(int64_t priority) override { return to_client_.Drop(priority); }
+  using ServerStream<Out>::Drop;
+  bool Drop(absl::Span<const int64_t> priorities) override {
+    return to_client_.Drop(priorities);
+  }
   void Close(const absl::Status& status) override {
     to_client_.Close([&] { end_ = status; });
   }

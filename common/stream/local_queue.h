@@ -60,9 +60,9 @@ class LocalQueue {
     queue_.emplace(priority, Item{message, std::move(payload)});
     Proceed();
   }
-  bool Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
+  bool Drop(absl::Span<const int64_t> priorities) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    return queue_.erase(priority) > 0;
+    return DropFrom(&queue_, priorities);
   }
   void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);

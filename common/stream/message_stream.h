@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "common/stream/received_payload.h"
 
 namespace tributary {
@@ -44,15 +45,27 @@ class MessageStream {
   virtual void Wake() = 0;
 };
 
+// What ServerStream::Drop does with a queue: a multimap whose keys are the
+// priorities.
+template <typename Queue>
+bool DropFrom(Queue* queue, absl::Span<const int64_t> priorities) {
+  if (queue->erase(priorities.front()) == 0) return false;
+  for (const int64_t priority : priorities.subspan(1)) queue->erase(priority);
+  return true;
+}
+
 // The server's end of a stream.
 template <typename Out>
 class ServerStream : public MessageStream<Out> {
  public:
   using MessageStream<Out>::Send;
 
-  // Removes all queued messages with this priority. Returns true if there were
-  // any.
-  virtual bool Drop(int64_t priority) = 0;
+  // Removes all queued messages with these priorities, of which there is at
+  // least one. Does nothing and returns false if none has the first one.
+  virtual bool Drop(absl::Span<const int64_t> priorities) = 0;
+  bool Drop(int64_t priority) {
+    return Drop(absl::MakeConstSpan(&priority, 1));
+  }
   // Ends the call with `status` after all queued messages have been sent.
   // Ignores messages that are sent later, and later calls of Close.
   virtual void Close(const absl::Status& status) = 0;

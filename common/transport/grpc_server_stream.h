@@ -39,9 +39,11 @@ class GrpcServerCall : public Reactor, public ServerStream<Out> {
     Proceed();
   }
 
-  bool Drop(int64_t priority) override ABSL_LOCKS_EXCLUDED(mu_) {
+  using ServerStream<Out>::Drop;
+  bool Drop(absl::Span<const int64_t> priorities) override
+      ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    return queue_.erase(priority) > 0;
+    return DropFrom(&queue_, priorities);
   }
 
   void Wake() override ABSL_LOCKS_EXCLUDED(mu_) {

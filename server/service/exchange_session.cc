@@ -173,12 +173,14 @@ void ExchangeSession::Send(int64_t version, int chunk,
 void ExchangeSession::SendDifference(const WeightsVersion& weights) {
   const int chunk = weights.chunk;
   const int64_t oldest = weights.version - differences_per_whole_;
-  if (oldest < 0 || !stream_->Drop(WritePriority(oldest, chunk))) {
+  // Dropped together, so that none is sent without the one before it.
+  std::vector<int64_t> queued;
+  for (int64_t v = oldest; v < weights.version; ++v) {
+    queued.push_back(WritePriority(v, chunk));
+  }
+  if (oldest < 0 || !stream_->Drop(queued)) {
     Send(weights.version, chunk, weights.difference, /*difference=*/true);
     return;
-  }
-  for (int64_t v = oldest + 1; v < weights.version; ++v) {
-    stream_->Drop(WritePriority(v, chunk));
   }
   Send(weights.version - 1, chunk, weights.previous, /*difference=*/false);
   Send(weights.version, chunk, weights.values, /*difference=*/false);

@@ -28,7 +28,7 @@ class NoStream final : public ServerStream<StageReply> {
   using ServerStream<StageReply>::Send;
   void Send(const StageReply&, OutgoingPayload, int64_t) override {}
   void Wake() override {}
-  bool Drop(int64_t) override { return false; }
+  bool Drop(absl::Span<const int64_t>) override { return false; }
   void Close(const absl::Status&) override { closed_ = true; }
   bool closed() const { return closed_; }
 

@@ -56,7 +56,9 @@ class FakeQueue {
     auto first = queue_.extract(queue_.begin());
     return std::move(first.mapped());
   }
-  bool Drop(int64_t priority) { return queue_.erase(priority) > 0; }
+  bool Drop(absl::Span<const int64_t> priorities) {
+    return DropFrom(&queue_, priorities);
+  }
   size_t size() const { return queue_.size(); }
 
  private:
@@ -175,7 +177,10 @@ class FakeServerStream final : public ServerStream<Out> {
     if (!closed_.has_value()) queue_.Add(message, payload, priority);
   }
   void Wake() override {}
-  bool Drop(int64_t priority) override { return queue_.Drop(priority); }
+  using ServerStream<Out>::Drop;
+  bool Drop(absl::Span<const int64_t> priorities) override {
+    return queue_.Drop(priorities);
+  }
   void Close(const absl::Status& status) override {
     if (!closed_.has_value()) closed_ = status;
   }

@@ -92,6 +92,14 @@ TEST_F(LocalCallTest, DropsWhatWaitsWithAPriority) {
   EXPECT_THAT(session_.kept, ElementsAre(2));
 }
 
+TEST_F(LocalCallTest, DropsSeveralOnlyIfTheFirstWaits) {
+  for (int i = 1; i <= 4; ++i) server_stream_->Send(Answer(i), i);
+  EXPECT_FALSE(server_stream_->Drop({7, 2}));
+  EXPECT_TRUE(server_stream_->Drop({2, 3, 7}));
+  executor_.RunAll();
+  EXPECT_THAT(session_.kept, ElementsAre(1, 4));
+}
+
 TEST_F(LocalCallTest, CancelDropsWhatWaits) {
   server_stream_->Send(Answer(1));
   client_->Cancel();

@@ -134,7 +134,10 @@ class ServedCalls::Call final : public AnyCall, public ServerStream<Out> {
     queue_.emplace(priority, WithPayload(message, payload));
     FlushLater();
   }
-  bool Drop(int64_t priority) override { return queue_.erase(priority) > 0; }
+  using ServerStream<Out>::Drop;
+  bool Drop(absl::Span<const int64_t> priorities) override {
+    return DropFrom(&queue_, priorities);
+  }
   void Wake() override { FlushLater(); }
   void Close(const absl::Status& status) override {
     if (std::exchange(closed_, true)) return;
