@@ -62,8 +62,9 @@ absl::StatusOr<std::unique_ptr<UpdateEngine>> UpdateEngine::Create(
     tables.whole_batches = engine->traits_.whole_batches;
     tables.attempt = options.attempt;
     tables.ledger_place = engine->layout_.chunk_count() + options.shard;
-    tables.check = [check = &engine->check_](const NodeSum& sum) {
-      return check->CheckStep("rows", sum);
+    tables.check = [engine = engine.get()](const NodeSum& sum) {
+      TRIBUTARY_RETURN_IF_ERROR(engine->CheckNotRevoked(sum.contributor));
+      return engine->check_.CheckStep("rows", sum);
     };
     tables.rates = &engine->rates_;
     tables.on_failure = options.on_failure;
@@ -203,6 +204,22 @@ bool UpdateEngine::TakeSnapshot(int64_t version,
     for (const auto& chunk : dense_.chunks()) chunk->Capture(nullptr);
   }
   return captured;
+}
+
+int64_t UpdateEngine::CompleteVersion() const {
+  const int64_t version = dense_.CompleteVersion();
+  return tables_ == nullptr ? version : std::min(version, tables_->version());
+}
+
+std::optional<MissingWork> UpdateEngine::FindMissingWork() const {
+  std::optional<MissingWork> missing = dense_.FindMissingWork();
+  if (tables_ == nullptr) return missing;
+  const std::optional<MissingWork> of_tables = tables_->FindMissingWork();
+  if (of_tables.has_value() &&
+      (!missing.has_value() || of_tables->step() < missing->step())) {
+    missing = of_tables;
+  }
+  return missing;
 }
 
 void UpdateEngine::Revoke(int64_t incarnation) {

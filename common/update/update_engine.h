@@ -130,6 +130,10 @@ class UpdateEngine {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // Returns this engine's chunks, to look at their states and versions.
   const ChunkGroup& chunks() const { return dense_; }
+  // ChunkGroup::CompleteVersion and ChunkGroup::FindMissingWork, of the tables,
+  // too: the oldest version, and what the oldest waits for.
+  int64_t CompleteVersion() const;
+  std::optional<MissingWork> FindMissingWork() const;
   UpdateMemory& memory() { return memory_; }
 
   // Sets the callback that copies each new version to a different process. Call

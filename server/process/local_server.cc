@@ -397,8 +397,8 @@ ServerReport LocalServer::Heartbeat() const {
   ServerHeartbeat& heartbeat = *report.mutable_heartbeat();
   heartbeat.set_version(-1);
   if (UpdateEngine* const from = engine()) {
-    heartbeat.set_version(from->chunks().CompleteVersion());
-    const std::optional<MissingWork> missing = from->chunks().FindMissingWork();
+    heartbeat.set_version(from->CompleteVersion());
+    const std::optional<MissingWork> missing = from->FindMissingWork();
     if (missing.has_value()) *heartbeat.mutable_missing() = *missing;
   }
   *heartbeat.mutable_statistics() = Statistics();
@@ -408,8 +408,8 @@ ServerReport LocalServer::Heartbeat() const {
 void LocalServer::AddMetrics(MetricsPage* page) const {
   AddTraffic(service_->traffic(), page);
   page->AddGauge("tributary_server_version",
-                 "The oldest of the newest versions of the server's chunks; "
-                 "-1: some chunk has no values yet.",
+                 "The oldest of the newest versions of the server's chunks "
+                 "and tables; -1: some chunk has no values yet.",
                  static_cast<double>(Heartbeat().heartbeat().version()));
   if (const UpdateEngine* const held = engine()) {
     page->AddGauge("tributary_update_queue_chunks",

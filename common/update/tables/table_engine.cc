@@ -188,11 +188,11 @@ absl::Status TableEngine::CheckKeys(const TableKeys& keys) const {
 }
 
 absl::Status TableEngine::AddContribution(NodeSum sum) {
+  absl::MutexLock lock(&mu_);
   if (options_.check != nullptr) {
     TRIBUTARY_RETURN_IF_ERROR(options_.check(sum));
   }
   TRIBUTARY_RETURN_IF_ERROR(options_.rates->Add(sum.step, sum.learning_rate));
-  absl::MutexLock lock(&mu_);
   // What asynchronous workers read need not be known: no step is refused.
   sum.base_version = version_;
   TRIBUTARY_RETURN_IF_ERROR(queue_->Add(version_, std::move(sum)));
@@ -219,6 +219,17 @@ void TableEngine::RemoveListener(int64_t id) {
 int64_t TableEngine::version() const {
   absl::MutexLock lock(&mu_);
   return version_;
+}
+
+std::optional<MissingWork> TableEngine::FindMissingWork() const {
+  absl::MutexLock lock(&mu_);
+  if (state_ != State::kCollecting) return std::nullopt;
+  const std::optional<int> leaf = queue_->FirstMissing(version_);
+  if (!leaf.has_value()) return std::nullopt;
+  MissingWork missing;
+  missing.set_step(version_);
+  missing.set_leaf(*leaf);
+  return missing;
 }
 
 int64_t TableEngine::Announced() const {

@@ -72,8 +72,9 @@ class TableEngine {
     // the tables of this server in place of a chunk.
     int64_t attempt = 1;
     int ledger_place = 0;
-    // Returns the error of a contribution whose step, node or sample count is
-    // wrong. If null, they are not checked.
+    // Returns the error of a contribution whose step, node, sample count or
+    // sender is wrong. If null, they are not checked. Called with a lock of the
+    // engine held, so that DropFrom finds every contribution that was accepted.
     std::function<absl::Status(const NodeSum&)> check;
     // The learning rates that workers state. Must outlive the engine.
     StatedRates* rates = nullptr;
@@ -118,7 +119,8 @@ class TableEngine {
   // Adds a contribution, whose `gradient` is a RowSource with valid keys. Drops
   // it if it is not needed any more. Returns InvalidArgument, or
   // FailedPrecondition for a step that its sender cannot have reached, for a
-  // contribution that no correct worker sends.
+  // contribution that no correct worker sends, and the errors of
+  // Options::check.
   absl::Status AddContribution(NodeSum sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Drops the contributions of this worker to steps that are not complete.
   void DropFrom(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
@@ -133,6 +135,9 @@ class TableEngine {
   void RemoveListener(int64_t id) ABSL_LOCKS_EXCLUDED(mu_);
 
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns a micro-batch that the tables wait for; nullopt if they wait for
+  // none, or if steps have no order.
+  std::optional<MissingWork> FindMissingWork() const ABSL_LOCKS_EXCLUDED(mu_);
   // Reads rows of a version (or kNewestRows) as soon as it exists, and calls
   // `done` on the pool with their values: those of the first table, [keys,
   // dim], then those of the next. `keys` must be valid. `done` receives

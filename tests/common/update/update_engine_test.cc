@@ -436,29 +436,5 @@ TEST_F(UpdateEngineTest, RefusesWhatNoHonestWorkerSends) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(NewestPossibleStepTest, AServerMayHaveTablesAndNoChunks) {
-  UpdateEngine::Options options;
-  options.job.mutable_exchange()
-      ->mutable_parameter_server()
-      ->mutable_consistency()
-      ->mutable_synchronous();
-  options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
-  options.job.mutable_batch()->set_global(8);
-  options.job.mutable_batch()->set_micro_batches(kLeaves);
-  SparseTableSpec* const table = options.job.mutable_sparse()->add_table();
-  table->set_name("ids");
-  table->set_dim(2);
-  table->mutable_row_wise_adagrad()->set_learning_rate(0.5);
-  options.steps = 9;
-  options.shard = 3;
-  options.servers = 4;
-  options.first_version = 7;
-  ThreadPool pool(1);
-  const auto engine =
-      *UpdateEngine::Create(options, Layout(), &pool, [](const StepSums&) {});
-  ASSERT_TRUE(engine->chunk_numbers().empty());
-  EXPECT_EQ(NewestPossibleStep(*engine), 8);
-}
-
 }  // namespace
 }  // namespace tributary
