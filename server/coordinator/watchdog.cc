@@ -59,7 +59,7 @@ void Watchdog::Tick() {
 void Watchdog::ForgivePause(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
-  if (gap <= attempt_.options.lease / 4) return;
+  if (gap <= attempt_.lease() / 4) return;
   attempt_.membership.Forgive(gap);
   attempt_.servers.Forgive(gap);
 }

@@ -329,5 +329,25 @@ TEST_F(CoordinatorCheckpointTest, ADrainTakesTheNextPossibleStep) {
   EXPECT_THAT(committer_.folders, ElementsAre(4, 2));
 }
 
+// Leases are shorter during a drain: a pause of the coordinator's own process
+// that ended no lease before would end them all.
+TEST_F(CoordinatorCheckpointTest, ADrainForgivesAShortPause) {
+  Begin(/*steps=*/20);
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->Drain();
+  coordinator_->Tick();
+  const absl::Duration pause = absl::Seconds(2.2);
+  ASSERT_LT(pause, options_.lease / 4);
+  now_ += pause;
+  coordinator_->Tick();
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  // The others have been silent.
+  for (int i = 0; i < 22; ++i) {
+    now_ += absl::Milliseconds(100);
+    coordinator_->Tick();
+  }
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
+}
+
 }  // namespace
 }  // namespace tributary
