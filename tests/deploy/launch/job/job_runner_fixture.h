@@ -79,6 +79,18 @@ class JobRunnerTest : public testing::Test {
     return spec;
   }
 
+  // A script that waits until another process has ended and its end is known:
+  // until then, it exists. The script of the other one begins with WritePid.
+  static std::string UntilEnded(const std::string& name) {
+    const std::string pid = "$DIR/pid-" + name;
+    return "while [ ! -e " + pid + " ] || kill -0 $(cat " + pid +
+           "); do sleep 0.01; done; ";
+  }
+  static std::string WritePid(const std::string& name) {
+    return "echo $$ > $DIR/new-" + name + "; mv $DIR/new-" + name +
+           " $DIR/pid-" + name + "; ";
+  }
+
   // Sends SIGINT to this process once the file `trapped` is there.
   void InterruptWhenTrapped() {
     options_.on_tick = [this, sent = false](const StatusReply&) mutable {

@@ -128,12 +128,10 @@ TEST_F(JobRunnerTest, FailsIfTooFewWorkersCanTakePart) {
 
 TEST_F(JobRunnerTest, TakesTheCoordinatorsWordForWhoFailedFirst) {
   servers_[0] =
-      absl::StrCat(kUntilDone,
-                   "; sleep 0.1; echo 'error: worker 0 failed: no data' >&2; "
-                   "exit 2");
+      UntilEnded("1") + "echo 'error: worker 0 failed: no data' >&2; exit 2";
   workers_[0] = kForever;
-  workers_[1] = "touch $DIR/done; echo 'error: too late' >&2; exit 1";
-  options_.failure_timeout = absl::Milliseconds(500);
+  workers_[1] = WritePid("1") + "echo 'error: too late' >&2; exit 1";
+  options_.failure_timeout = absl::Seconds(20);
   ExpectFailure("server-0 failed: worker 0 failed: no data (log: ", 2);
 }
 
