@@ -29,6 +29,7 @@ class JobRunnerTest : public testing::Test {
     options_.workers = 2;
     options_.tick = absl::Milliseconds(10);
     options_.stop_timeout = absl::Seconds(20);
+    options_.silence_timeout = absl::Minutes(1);
     options_.settle_timeout = options_.failure_timeout =
         absl::Milliseconds(200);
     options_.server = [this](int shard, const std::string& coordinator) {
