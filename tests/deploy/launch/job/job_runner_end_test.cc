@@ -119,19 +119,6 @@ TEST_F(JobRunnerEndTest, AServerThatIsRestartedAtTheEndIsNotWaitedFor) {
   EXPECT_THAT(messages_, ElementsAre(HasSubstr("restart 1 of 1")));
 }
 
-// A script that waits until another server has ended and its end is known:
-// until then, its process exists. The script of the other one begins with
-// WritePid.
-std::string UntilEnded(const std::string& name) {
-  const std::string pid = "$DIR/pid-" + name;
-  return "while [ ! -e " + pid + " ] || kill -0 $(cat " + pid +
-         "); do sleep 0.01; done; ";
-}
-std::string WritePid(const std::string& name) {
-  return "echo $$ > $DIR/new-" + name + "; mv $DIR/new-" + name + " $DIR/pid-" +
-         name + "; ";
-}
-
 TEST_F(JobRunnerEndTest, AServerThatIsKilledAfterAnotherIsDoneIsNotNeeded) {
   options_.servers = 3;
   servers_ = {UntilEnded("1"), WritePid("1") + UntilEnded("2") + "kill -9 $$",

@@ -29,6 +29,7 @@ class JobRunnerTest : public testing::Test {
     options_.workers = 2;
     options_.tick = absl::Milliseconds(10);
     options_.stop_timeout = absl::Seconds(20);
+    options_.silence_timeout = absl::Minutes(1);
     options_.settle_timeout = options_.failure_timeout =
         absl::Milliseconds(200);
     options_.server = [this](int shard, const std::string& coordinator) {
@@ -77,6 +78,18 @@ class JobRunnerTest : public testing::Test {
     spec.environment = {"PATH=/usr/bin:/bin", "DIR=" + folder_};
     spec.log_path = absl::StrCat(folder_, "/", name, ".log");
     return spec;
+  }
+
+  // A script that waits until another process has ended and its end is known:
+  // until then, it exists. The script of the other one begins with WritePid.
+  static std::string UntilEnded(const std::string& name) {
+    const std::string pid = "$DIR/pid-" + name;
+    return "while [ ! -e " + pid + " ] || kill -0 $(cat " + pid +
+           "); do sleep 0.01; done; ";
+  }
+  static std::string WritePid(const std::string& name) {
+    return "echo $$ > $DIR/new-" + name + "; mv $DIR/new-" + name +
+           " $DIR/pid-" + name + "; ";
   }
 
   // Sends SIGINT to this process once the file `trapped` is there.

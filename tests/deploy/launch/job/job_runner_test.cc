@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,12 +128,10 @@ TEST_F(JobRunnerTest, FailsIfTooFewWorkersCanTakePart) {
 
 TEST_F(JobRunnerTest, TakesTheCoordinatorsWordForWhoFailedFirst) {
   servers_[0] =
-      absl::StrCat(kUntilDone,
-                   "; sleep 0.1; echo 'error: worker 0 failed: no data' >&2; "
-                   "exit 2");
+      UntilEnded("1") + "echo 'error: worker 0 failed: no data' >&2; exit 2";
   workers_[0] = kForever;
-  workers_[1] = "touch $DIR/done; echo 'error: too late' >&2; exit 1";
-  options_.failure_timeout = absl::Milliseconds(500);
+  workers_[1] = WritePid("1") + "echo 'error: too late' >&2; exit 1";
+  options_.failure_timeout = absl::Seconds(20);
   ExpectFailure("server-0 failed: worker 0 failed: no data (log: ", 2);
 }
 
@@ -142,10 +141,10 @@ TEST_F(JobRunnerTest, OtherExitCodesBecomeOne) {
 }
 
 TEST_F(JobRunnerTest, GoesOnWithoutAWorkerThatWasKilled) {
-  workers_[0] = "touch $DIR/killed; kill -KILL $$";
-  workers_[1] =
-      "while [ ! -e $DIR/killed ]; do sleep 0.01; done; sleep 0.1; touch "
-      "$DIR/done";
+  workers_[0] = "kill -KILL $$";
+  options_.on_tick = [this](const StatusReply&) {
+    if (!messages_.empty()) WriteFile("done");
+  };
   ExpectSuccess();
   EXPECT_THAT(
       messages_,
@@ -231,14 +230,30 @@ TEST_F(JobRunnerTest, FailsWhenAServerIsKilled) {
 }
 
 TEST_F(JobRunnerTest, NamesTheServerWhenItsEndTakesWorkersAlong) {
-  // Workers notice after the server has ended, on a busy machine as well.
-  servers_[0] =
-      "sleep 0.1; setsid sh -c 'sleep 0.1; touch $DIR/done' & sleep 0.05; "
-      "kill -KILL $$";
-  workers_[0] =
+  // A server that was restarted is a newer process than the workers.
+  options_.max_restarts = 1;
+  servers_[0] = absl::StrCat(
+      "if [ ! -e $DIR/killed ]; then "
+      "  while [ ! -e $DIR/started ]; do sleep 0.01; done; "
+      "  touch $DIR/killed; kill -KILL $$; fi; ",
+      kUntilDone, "; kill -KILL $$");
+  workers_[0] = workers_[1] =
       absl::StrCat(kUntilDone, "; echo 'error: lost the server' >&2; exit 1");
-  workers_[1] = workers_[0];
-  ExpectFailure("server-0 was killed by SIGKILL");
+  JobRunner* running = nullptr;
+  options_.on_tick = [&](const StatusReply&) {
+    WriteFile(messages_.empty() ? "started" : "done");
+    if (messages_.empty()) return;
+    // The runner finds the exits of all at the same time.
+    for (const pid_t pid : running->pids()) {
+      siginfo_t exit;
+      waitid(P_PID, pid, &exit, WEXITED | WNOWAIT);
+    }
+  };
+  JobRunner job(options_);
+  running = &job;
+  EXPECT_THAT(job.Wait(&signals_).status,
+              StatusIs(absl::StatusCode::kAborted,
+                       HasSubstr("server-0 was killed by SIGKILL")));
 }
 
 TEST_F(JobRunnerTest, AServerThatCannotListenIsNamed) {
