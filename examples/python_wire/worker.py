@@ -366,6 +366,10 @@ class Membership:
             return ('finish',) if version == self.last_version else None
         if version is None:
             return None
+        asynchronous = self.mode == 'asynchronous'
+        weights = self.weights_of(version)
+        if weights is None and not asynchronous:
+            return None  # Step `version` is complete: newer weights are on their way.
         if not self.synced:
             return 'sync', version
         deal = self.deal
@@ -374,16 +378,18 @@ class Membership:
         if self.evaluation_due(version) and self.evaluated < version:
             pieces = [piece for piece in range(deal.piece_begin, deal.piece_end)
                       if (version, 'piece', piece) not in self.done]
-            return ('evaluate', version, pieces) if pieces else None
-        if self.mode == 'asynchronous':
+            return ('evaluate', version, pieces, weights) if pieces and weights else None
+        if asynchronous:
             if self.lease is None:
                 return None if self.lease_requested else ('request_lease',)
             if (self.lease, 'lease') in self.done:
                 return None
-            return 'train', self.lease, list(range(self.job.batch.micro_batches))
+            return ('train', self.lease, list(range(self.job.batch.micro_batches)),
+                    self.newest_weights())
         leaves = [leaf for leaf in range(deal.leaf_begin, deal.leaf_end)
                   if (version, leaf) not in self.done]
-        return ('train', version, leaves) if leaves and version < self.rounds else None
+        return ('train', version, leaves, weights) \
+            if leaves and version < self.rounds else None
 
     def evaluation_due(self, version):
         if self.facts.evaluation_pieces == 0 or version == 0:
@@ -399,16 +405,22 @@ class Membership:
         self.lease_requested = True
         self.report(claim=RENDEZVOUS.Claim())
 
-    def arena(self, version=None):
-        """Returns the weights at a version, or the newest ones, and their versions."""
-        with self.changed:
-            chosen = [max(self.weights[chunk]) if version is None else version
-                      for chunk in range(self.layout.chunks)]
-            parts = [self.weights[chunk][at] for chunk, at in enumerate(chosen)]
-        return np.concatenate(parts), chosen
+    def weights_of(self, version):
+        """Returns the versions and the values of the chunks at a version; None if a chunk
+        has newer ones only. The values stay as they are when newer ones arrive."""
+        if any(version not in versions for versions in self.weights.values()):
+            return None
+        return self.choose([version] * self.layout.chunks)
 
-    def evaluate(self, version, pieces):
-        arena, _ = self.arena(version)
+    def newest_weights(self):
+        """Returns what weights_of does, with the newest version of each chunk."""
+        return self.choose([max(self.weights[c]) for c in range(self.layout.chunks)])
+
+    def choose(self, versions):
+        return versions, [self.weights[c][version] for c, version in enumerate(versions)]
+
+    def evaluate(self, version, pieces, weights):
+        arena = np.concatenate(weights[1])
         size = self.job.evaluation.batch
         for piece in pieces:
             part = slice(piece * size, (piece + 1) * size)
@@ -429,9 +441,9 @@ class Membership:
 
     # ---- A step.
 
-    def train(self, step, leaves):
+    def train(self, step, leaves, weights):
         asynchronous = self.mode == 'asynchronous'
-        arena, bases = self.arena(None if asynchronous else step)
+        bases, arena = weights[0], np.concatenate(weights[1])
         all_leaves = self.job.batch.micro_batches
         sums, self.row_sums = {}, {}
         for leaf in leaves:
