@@ -431,7 +431,8 @@ class Membership:
                 samples = self.by_feature(inputs)
                 vectors = self.await_rows(
                     self.tables.read_version(version, samples), samples)
-                if vectors is None:
+                if vectors is None:  # The evaluation is complete.
+                    self.done.update((version, 'piece', piece) for piece in pieces)
                     return
                 loss, correct = self.model.evaluate(arena, vectors, targets), 0
             self.report(evaluation=RENDEZVOUS.EvaluationReport(
@@ -449,8 +450,9 @@ class Membership:
         for leaf in leaves:
             begin = time.monotonic()
             total = self.leaf_sum(step, leaf, arena)
-            if total is None:
-                return  # The step is complete, and its rows are gone.
+            if total is None:  # The step is complete, and its rows are gone.
+                self.done.update((step, leaf) for leaf in leaves)
+                return
             sums[all_leaves + leaf] = total
             self.leaf_seconds += time.monotonic() - begin
             self.leaves += 1
@@ -478,7 +480,8 @@ class Membership:
                     gradient_norm=norm, learning_rate=rate, payload=payload)))
             if self.tables is not None:
                 self.tables.send(step, node, total.samples, self.row_sums, rate)
-        if self.tables is not None and step + 1 < self.rounds:
+        # Mode asynchronous computes from the newest rows: it requests none ahead.
+        if self.tables is not None and not asynchronous and step + 1 < self.rounds:
             for leaf in leaves:  # They are probably those of the next step.
                 self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))
 

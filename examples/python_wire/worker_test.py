@@ -2,6 +2,8 @@
 messages of servers."""
 
 import argparse
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -22,6 +24,24 @@ evaluation { every_steps: 4 batch: 16 }
 exchange { parameter_server { chunk_bytes: 128 $consistency } }
 '''
 ASYNCHRONOUS = 'consistency { asynchronous {} }'
+
+
+KEYED = '''
+model { matrix_factorization { item_feature: "item" } loss: MEAN_SQUARED_ERROR }
+data { csv { train: "$folder/ratings.csv" test: "$folder/ratings.csv" } }
+batch { global: 4 micro_batches: 2 }
+optimizer { sgd { learning_rate: 0.1 } }
+steps: 20
+evaluation { every_steps: 4 batch: 16 }
+exchange { parameter_server { chunk_bytes: 128 $consistency } }
+sparse {
+  fixed_lag: $lag
+  table { name: "users" dim: 3 buckets: 2 }
+  table { name: "items" dim: 3 buckets: 2 }
+  feature { column: "user" table: "users" }
+  feature { column: "item" table: "items" }
+}
+'''
 
 
 class SentMessages:
@@ -126,6 +146,63 @@ class VersionsTest(unittest.TestCase):
         weights(self.worker, 0, 6)
         getattr(self.worker, kind)(*arguments)
         self.assertEqual(set(arenas[0]), {4})
+
+
+class RowsTest(unittest.TestCase):
+    """Rows of tables on two servers, which answer requests at once."""
+
+    def make(self, consistency='', lag=0, gone=False):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'ratings.csv'), 'w') as file:
+                file.write('user,item,rating\n' + 'a,x,1\nb,y,0\n' * 8)
+            text = KEYED.replace('$folder', folder).replace('$lag', str(lag))
+            self.worker = member(text, consistency)
+        for server, exchange in enumerate(self.worker.exchanges):
+            exchange.send = lambda message, server=server, exchange=exchange: (
+                exchange.sent.append(message), self.answer(server, message, gone))
+        self.worker.synced = True
+        deal(self.worker, leaf_end=2, piece_end=1)
+        self.announce(5)
+
+    def answer(self, server, message, gone):
+        if message.WhichOneof('message') != 'rows_request':
+            return
+        count = sum(message.rows_request.keys)
+        self.worker.on_server_message(server, PS.ServerMessage(rows=PS.Rows(
+            request=message.rows_request.request, rows=0 if gone else count,
+            encoding=PS.FLOAT32, gone=gone,
+            payload=b'' if gone else bytes(4 * 3 * count))))
+
+    def announce(self, version):
+        weights(self.worker, 0, version)
+        for server in range(2):
+            self.worker.on_server_message(server, PS.ServerMessage(
+                tables_complete=PS.TablesComplete(version=version)))
+
+    def requested(self):
+        return [request.version for request in
+                self.worker.exchanges[1].of_kind('rows_request')]
+
+    def test_reads_the_version_before_and_the_next_one_ahead(self):
+        self.make(lag=2)
+        self.assertEqual(step(self.worker), 'train')
+        self.assertEqual(self.requested(), [3, 3, 4, 4])
+
+    def test_reads_the_newest_version_in_mode_asynchronous(self):
+        self.make(ASYNCHRONOUS)
+        order(self.worker, claimed=RENDEZVOUS.Claimed(step=7))
+        self.assertEqual(step(self.worker), 'train')
+        self.assertEqual(self.requested(), [-1, -1])
+
+    def test_does_not_request_again_what_is_gone(self):
+        self.make(gone=True)
+        self.assertEqual(step(self.worker), 'train')
+        self.assertIsNone(decide(self.worker))
+        self.announce(6)
+        self.assertEqual(decide(self.worker), ('train', 6, [0, 1]))
+        self.announce(8)
+        self.assertEqual(step(self.worker), 'evaluate')
+        self.assertIsNone(decide(self.worker))
 
 
 if __name__ == '__main__':
