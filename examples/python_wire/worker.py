@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 
 import grpc
 import numpy as np
@@ -43,7 +44,12 @@ class Ended(Exception):
 
 
 class Call:
-    """A call with messages in both directions. A thread passes on received messages."""
+    """A call with messages in both directions. A thread passes on received messages.
+
+    Args:
+        on_end: called with the code and the details of the end, when no message follows.
+            The code is None if on_message has raised an exception.
+    """
 
     def __init__(self, method, metadata, on_message, on_end):
         self._outgoing = queue.SimpleQueue()
@@ -59,6 +65,10 @@ class Call:
                 on_message(message)
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
+        except Exception as error:  # A mistake in on_message; nobody else sees it.
+            traceback.print_exc()
+            self.cancel()
+            code, details = None, repr(error)
         self.half_close()
         self._ended.set()
         on_end(code, details)
@@ -157,7 +167,9 @@ class Membership:
     def on_end(self, name):
         def end(code, details):
             with self.changed:
-                if self.finished:  # The servers may leave first.
+                if code is None:
+                    code = grpc.StatusCode.UNKNOWN
+                elif self.finished:  # The servers may leave first.
                     code = grpc.StatusCode.OUT_OF_RANGE
                 elif code == grpc.StatusCode.OK:
                     code = grpc.StatusCode.UNAVAILABLE
@@ -228,12 +240,13 @@ class Membership:
             self.changed.notify_all()
 
     def take_weights(self, weights):
-        versions = self.weights.setdefault(weights.chunk, {})
         part = self.layout.chunk(weights.chunk)
         values = payloads.decode(PS.Encoding.Name(weights.encoding), weights.payload,
                                  part.stop - part.start)
         if weights.difference:
-            values = payloads.flush(versions[weights.version - 1] + values)
+            before = self.weights[weights.chunk][weights.version - 1]
+            values = payloads.flush(before + values)
+        versions = self.weights.setdefault(weights.chunk, {})
         versions[weights.version] = values
         for old in sorted(versions)[:-2]:
             del versions[old]
@@ -562,7 +575,8 @@ class Membership:
         while not self.leaving and self.error is None:
             # The length of the lease is not known before the admission.
             lease = self.admission.lease_ms / 1e3 if self.admission else 2
-            step = self.version() if hasattr(self, 'layout') else None
+            with self.changed:
+                step = self.version() if hasattr(self, 'layout') else None
             self.report(heartbeat=RENDEZVOUS.Heartbeat(
                 step=step or 0, phase='idle' if step is None else 'forward',
                 statistics=self.statistics()))

@@ -4,8 +4,11 @@ messages of servers."""
 import argparse
 import os
 import tempfile
+import threading
 import unittest
+import unittest.mock
 
+import grpc
 import numpy as np
 from google.protobuf import text_format
 
@@ -203,6 +206,67 @@ class RowsTest(unittest.TestCase):
         self.announce(8)
         self.assertEqual(step(self.worker), 'evaluate')
         self.assertIsNone(decide(self.worker))
+
+
+class Lock(threading.Condition):
+    held = False
+
+    def __enter__(self):
+        super().__enter__()
+        self.held = True
+
+    def __exit__(self, *error):
+        self.held = False
+        super().__exit__(*error)
+
+
+class ThreadsTest(unittest.TestCase):
+    def test_a_heartbeat_reads_the_version_under_the_lock(self):
+        membership = member()
+        membership.changed = Lock()
+        held = []
+
+        def version():
+            held.append(membership.changed.held)
+            membership.leaving = True
+            return 3
+        membership.version = version
+        with unittest.mock.patch('time.sleep'):
+            membership.beat()
+        self.assertEqual(held, [True])
+        heartbeat, = membership.membership.of_kind('heartbeat')
+        self.assertEqual(heartbeat.step, 3)
+
+    def test_a_chunk_that_cannot_be_decoded_is_not_kept(self):
+        membership = member()
+        weights(membership, 0, 0)
+        with self.assertRaises(ValueError):
+            membership.take_weights(PS.Weights(chunk=1, encoding=PS.FLOAT32,
+                                               payload=b'short'))
+        self.assertIsNone(membership.version())
+
+    def test_an_exception_for_a_message_ends_the_call_and_the_worker(self):
+        for finished in (False, True):
+            membership = member()
+            membership.finished = finished
+            call = unittest.mock.MagicMock()
+            call.__iter__.return_value = iter(['message'])
+            ended = threading.Event()
+
+            def on_message(_):
+                raise KeyError('a mistake')
+
+            def on_end(*end):
+                membership.on_end('server 0')(*end)
+                ended.set()
+            with unittest.mock.patch('traceback.print_exc') as printed:
+                worker.Call(lambda requests, metadata: call, [], on_message, on_end)
+                self.assertTrue(ended.wait(timeout=60))
+                printed.assert_called_once()
+            call.cancel.assert_called_once()
+            with self.assertRaisesRegex(worker.Ended, "server 0: KeyError.'a mistake'"):
+                membership.wait(lambda: None)
+            self.assertEqual(membership.error.code, grpc.StatusCode.UNKNOWN)
 
 
 if __name__ == '__main__':
