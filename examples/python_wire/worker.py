@@ -187,9 +187,9 @@ class Membership:
         """Returns the learning rate to state for a step; None: none."""
         if self.job.schedule.decay != self.job.schedule.PLATEAU:
             return None
-        version = max(v for v in self.rate_factors if v <= step)
+        version = max((v for v in self.rate_factors if v <= step), default=None)
         return (steps.learning_rate(self.job, self.rounds, step)
-                * self.rate_factors[version])
+                * self.rate_factors.get(version, 1))
 
     def on_order(self, order):
         with self.changed:
@@ -388,6 +388,8 @@ class Membership:
         deal = self.deal
         if deal is None:
             return None
+        if version < self.evaluated:
+            return None  # The steps before are complete; their rates may be unknown.
         if self.evaluation_due(version) and self.evaluated < version:
             pieces = [piece for piece in range(deal.piece_begin, deal.piece_end)
                       if (version, 'piece', piece) not in self.done]

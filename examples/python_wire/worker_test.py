@@ -151,6 +151,37 @@ class VersionsTest(unittest.TestCase):
         self.assertEqual(set(arenas[0]), {4})
 
 
+class EvaluatedTest(unittest.TestCase):
+    def setUp(self):
+        self.worker = member(MLP + 'schedule { decay: PLATEAU }')
+        self.worker.synced = True
+
+    def weights(self, version):
+        for chunk in range(2):
+            weights(self.worker, chunk, version)
+
+    def rates(self):
+        return [contribution.learning_rate for contribution in
+                self.worker.exchanges[0].of_kind('contribution')]
+
+    def test_computes_no_step_before_the_evaluated_version(self):
+        self.weights(3)
+        deal(self.worker, evaluated_version=4, rate_factor=0.5)
+        self.assertIsNone(decide(self.worker))
+        self.weights(4)
+        self.assertEqual(step(self.worker), 'train')
+        self.weights(8)
+        order(self.worker, evaluated=RENDEZVOUS.Evaluated(version=8, rate_factor=0.25))
+        self.assertEqual(step(self.worker), 'train')
+        self.assertEqual(self.rates(), [0.1 * 0.5, 0.1 * 0.25])
+
+    def test_without_a_factor_it_is_1(self):
+        self.weights(0)
+        deal(self.worker)
+        self.assertEqual(step(self.worker), 'train')
+        self.assertEqual(self.rates(), [0.1])
+
+
 class RowsTest(unittest.TestCase):
     """Rows of tables on two servers, which answer requests at once."""
 
