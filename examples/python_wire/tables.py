@@ -10,6 +10,11 @@ import rows
 import steps
 
 
+# Micro-batches whose rows are requested ahead. A server refuses more than 4096
+# requests that it has not answered.
+MOST_AHEAD = 1024
+
+
 class RowSum:
     """The gradient sums of rows of a node, for each table."""
 
@@ -34,6 +39,8 @@ class Tables:
         self._encoding = payloads.row_encoding(job)
         self._tables = list(job.sparse.table)
         self._lag = job.sparse.fixed_lag
+        consistency = job.exchange.parameter_server.consistency
+        self._newest = consistency.WhichOneof('mode') == 'asynchronous'
         self._features = data.features(job)
         self._numbers = itertools.count()
         self._waiting = {}   # By the number of the request and the server.
@@ -78,7 +85,8 @@ class Tables:
     def expect(self, step, leaf, samples):
         """Requests the rows of a micro-batch of a step ahead."""
         if (step, leaf) not in self._ahead:
-            self._ahead[step, leaf] = self._request(max(step - self._lag, 0), samples)
+            version = -1 if self._newest else max(step - self._lag, 0)
+            self._ahead[step, leaf] = self._request(version, samples)
 
     def read(self, step, leaf, samples):
         """Requests the rows of a micro-batch, unless `expect` has. Returns their parts."""

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 
 import grpc
 import numpy as np
@@ -43,7 +44,12 @@ class Ended(Exception):
 
 
 class Call:
-    """A call with messages in both directions. A thread passes on received messages."""
+    """A call with messages in both directions. A thread passes on received messages.
+
+    Args:
+        on_end: called with the code and the details of the end, when no message follows.
+            The code is None if on_message has raised an exception.
+    """
 
     def __init__(self, method, metadata, on_message, on_end):
         self._outgoing = queue.SimpleQueue()
@@ -59,6 +65,10 @@ class Call:
                 on_message(message)
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
+        except Exception as error:  # A mistake in on_message; nobody else sees it.
+            traceback.print_exc()
+            self.cancel()
+            code, details = None, repr(error)
         self.half_close()
         self._ended.set()
         on_end(code, details)
@@ -109,7 +119,7 @@ class Membership:
         self.options = options
         self.changed = threading.Condition()  # Guards what the calls receive.
         self.error = self.admission = self.open = self.deal = None
-        self.finished = self.leaving = self.synced = False
+        self.must_initialize = self.finished = self.leaving = self.synced = False
         self.last_version = None  # Known when the job is finished.
         self.evaluated = 0
         self.rate_factors = {}  # By the first version for which they hold.
@@ -157,7 +167,9 @@ class Membership:
     def on_end(self, name):
         def end(code, details):
             with self.changed:
-                if self.finished:  # The servers may leave first.
+                if code is None:
+                    code = grpc.StatusCode.UNKNOWN
+                elif self.finished:  # The servers may leave first.
                     code = grpc.StatusCode.OUT_OF_RANGE
                 elif code == grpc.StatusCode.OK:
                     code = grpc.StatusCode.UNAVAILABLE
@@ -175,15 +187,18 @@ class Membership:
         """Returns the learning rate to state for a step; None: none."""
         if self.job.schedule.decay != self.job.schedule.PLATEAU:
             return None
-        version = max(v for v in self.rate_factors if v <= step)
+        version = max((v for v in self.rate_factors if v <= step), default=None)
         return (steps.learning_rate(self.job, self.rounds, step)
-                * self.rate_factors[version])
+                * self.rate_factors.get(version, 1))
 
     def on_order(self, order):
         with self.changed:
             kind = order.WhichOneof('order')
-            if kind in ('admission', 'open'):
-                setattr(self, kind, getattr(order, kind))
+            if kind == 'admission':
+                self.admission = order.admission
+            elif kind == 'open':
+                self.open = order.open
+                self.must_initialize |= order.open.initialize  # Also if it is the second.
             elif kind == 'deal':
                 if self.deal is None or order.deal.generation > self.deal.generation:
                     self.deal = order.deal
@@ -228,12 +243,13 @@ class Membership:
             self.changed.notify_all()
 
     def take_weights(self, weights):
-        versions = self.weights.setdefault(weights.chunk, {})
         part = self.layout.chunk(weights.chunk)
         values = payloads.decode(PS.Encoding.Name(weights.encoding), weights.payload,
                                  part.stop - part.start)
         if weights.difference:
-            values = payloads.flush(versions[weights.version - 1] + values)
+            before = self.weights[weights.chunk][weights.version - 1]
+            values = payloads.flush(before + values)
+        versions = self.weights.setdefault(weights.chunk, {})
         versions[weights.version] = values
         for old in sorted(versions)[:-2]:
             del versions[old]
@@ -282,7 +298,8 @@ class Membership:
             self.membership.await_end()
             raise Ended(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         self.report(ready=ready)
-        self.connect(self.wait(lambda: self.open))
+        self.wait(lambda: self.open)
+        self.connect()
         while True:
             kind, *arguments = self.wait(self.decide)
             if kind == 'finish':
@@ -325,7 +342,7 @@ class Membership:
                                       group=PS.OptimizerGroup.Value(group))
         return ready
 
-    def connect(self, order):
+    def connect(self):
         admission = self.admission
         for server, address in enumerate(admission.server_address):
             stub = MODULES['parameter_server_pb2_grpc'].ParameterServerStub(
@@ -338,12 +355,14 @@ class Membership:
                 incarnation=admission.incarnation, secret=admission.secret,
                 signature=self.layout.signature,
                 attempt=admission.attempt, job_id=admission.job_id)))
-        if order.initialize:
-            arena = factors.initial_values(self.layout) if self.tables else \
-                mlp.initial_values(self.job.seed, self.layout, self.fan_in)
-            for chunk in range(self.layout.chunks):
-                self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
-                    chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
+
+    def initialize(self):
+        self.must_initialize = False
+        arena = factors.initial_values(self.layout) if self.tables else \
+            mlp.initial_values(self.job.seed, self.layout, self.fan_in)
+        for chunk in range(self.layout.chunks):
+            self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
+                chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
 
     def server_of(self, chunk):
         return self.exchanges[chunk % len(self.exchanges)]
@@ -364,26 +383,36 @@ class Membership:
         version = self.version()
         if self.finished:
             return ('finish',) if version == self.last_version else None
+        if self.must_initialize:
+            return ('initialize',)
         if version is None:
             return None
+        asynchronous = self.mode == 'asynchronous'
+        weights = self.weights_of(version)
+        if weights is None and not asynchronous:
+            return None  # Step `version` is complete: newer weights are on their way.
         if not self.synced:
             return 'sync', version
         deal = self.deal
         if deal is None:
             return None
+        if version < self.evaluated:
+            return None  # The steps before are complete; their rates may be unknown.
         if self.evaluation_due(version) and self.evaluated < version:
             pieces = [piece for piece in range(deal.piece_begin, deal.piece_end)
                       if (version, 'piece', piece) not in self.done]
-            return ('evaluate', version, pieces) if pieces else None
-        if self.mode == 'asynchronous':
+            return ('evaluate', version, pieces, weights) if pieces and weights else None
+        if asynchronous:
             if self.lease is None:
                 return None if self.lease_requested else ('request_lease',)
             if (self.lease, 'lease') in self.done:
                 return None
-            return 'train', self.lease, list(range(self.job.batch.micro_batches))
+            return ('train', self.lease, list(range(self.job.batch.micro_batches)),
+                    self.newest_weights())
         leaves = [leaf for leaf in range(deal.leaf_begin, deal.leaf_end)
                   if (version, leaf) not in self.done]
-        return ('train', version, leaves) if leaves and version < self.rounds else None
+        return ('train', version, leaves, weights) \
+            if leaves and version < self.rounds else None
 
     def evaluation_due(self, version):
         if self.facts.evaluation_pieces == 0 or version == 0:
@@ -399,16 +428,22 @@ class Membership:
         self.lease_requested = True
         self.report(claim=RENDEZVOUS.Claim())
 
-    def arena(self, version=None):
-        """Returns the weights at a version, or the newest ones, and their versions."""
-        with self.changed:
-            chosen = [max(self.weights[chunk]) if version is None else version
-                      for chunk in range(self.layout.chunks)]
-            parts = [self.weights[chunk][at] for chunk, at in enumerate(chosen)]
-        return np.concatenate(parts), chosen
+    def weights_of(self, version):
+        """Returns the versions and the values of the chunks at a version; None if a chunk
+        has newer ones only. The values stay as they are when newer ones arrive."""
+        if any(version not in versions for versions in self.weights.values()):
+            return None
+        return self.choose([version] * self.layout.chunks)
 
-    def evaluate(self, version, pieces):
-        arena, _ = self.arena(version)
+    def newest_weights(self):
+        """Returns what weights_of does, with the newest version of each chunk."""
+        return self.choose([max(self.weights[c]) for c in range(self.layout.chunks)])
+
+    def choose(self, versions):
+        return versions, [self.weights[c][version] for c, version in enumerate(versions)]
+
+    def evaluate(self, version, pieces, weights):
+        arena = np.concatenate(weights[1])
         size = self.job.evaluation.batch
         for piece in pieces:
             part = slice(piece * size, (piece + 1) * size)
@@ -419,7 +454,8 @@ class Membership:
                 samples = self.by_feature(inputs)
                 vectors = self.await_rows(
                     self.tables.read_version(version, samples), samples)
-                if vectors is None:
+                if vectors is None:  # The evaluation is complete.
+                    self.done.update((version, 'piece', piece) for piece in pieces)
                     return
                 loss, correct = self.model.evaluate(arena, vectors, targets), 0
             self.report(evaluation=RENDEZVOUS.EvaluationReport(
@@ -429,16 +465,17 @@ class Membership:
 
     # ---- A step.
 
-    def train(self, step, leaves):
+    def train(self, step, leaves, weights):
         asynchronous = self.mode == 'asynchronous'
-        arena, bases = self.arena(None if asynchronous else step)
+        bases, arena = weights[0], np.concatenate(weights[1])
         all_leaves = self.job.batch.micro_batches
         sums, self.row_sums = {}, {}
         for leaf in leaves:
             begin = time.monotonic()
             total = self.leaf_sum(step, leaf, arena)
-            if total is None:
-                return  # The step is complete, and its rows are gone.
+            if total is None:  # The step is complete, and its rows are gone.
+                self.done.update((step, leaf) for leaf in leaves)
+                return
             sums[all_leaves + leaf] = total
             self.leaf_seconds += time.monotonic() - begin
             self.leaves += 1
@@ -466,8 +503,10 @@ class Membership:
                     gradient_norm=norm, learning_rate=rate, payload=payload)))
             if self.tables is not None:
                 self.tables.send(step, node, total.samples, self.row_sums, rate)
-        if self.tables is not None and step + 1 < self.rounds:
-            for leaf in leaves:  # They are probably those of the next step.
+        # Mode asynchronous computes from the newest rows: it requests none ahead.
+        if self.tables is not None and not asynchronous and step + 1 < self.rounds:
+            # They are probably those of the next step.
+            for leaf in leaves[:tables.MOST_AHEAD]:
                 self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))
 
     def nodes_of(self, leaves):
@@ -547,7 +586,8 @@ class Membership:
         while not self.leaving and self.error is None:
             # The length of the lease is not known before the admission.
             lease = self.admission.lease_ms / 1e3 if self.admission else 2
-            step = self.version() if hasattr(self, 'layout') else None
+            with self.changed:
+                step = self.version() if hasattr(self, 'layout') else None
             self.report(heartbeat=RENDEZVOUS.Heartbeat(
                 step=step or 0, phase='idle' if step is None else 'forward',
                 statistics=self.statistics()))

@@ -335,6 +335,10 @@ TEST_F(PythonWorkerTest, ItsFunctionsMatchTheTestVectors) {
   RunExpecting(0, {kPython, Script("vectors_test.py")});
 }
 
+TEST_F(PythonWorkerTest, ItDecidesAsThePagesSay) {
+  RunExpecting(0, {kPython, Script("worker_test.py")});
+}
+
 TEST_F(PythonWorkerTest, SpeaksTlsAndSendsTheToken) {
   const std::string tls = folder_ + "/tls";
   ASSERT_EQ(RunCommand({kTributary, "certs", tls}).exit_code, 0);

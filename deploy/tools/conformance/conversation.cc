@@ -410,6 +410,10 @@ int Conversation::joins() const {
   absl::MutexLock lock(&mu_);
   return joins_;
 }
+bool Conversation::connected() const {
+  absl::MutexLock lock(&mu_);
+  return !stay_.exchanges.empty();
+}
 bool Conversation::has_deal() const {
   absl::MutexLock lock(&mu_);
   return !stay_.deals.empty();

@@ -61,6 +61,9 @@ class Conversation {
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of Join messages that the worker has sent.
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the worker has sent Hello to a server since it last joined
+  // the job.
+  bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the worker has received a Deal, the assignment of its work,
   // since it last joined the job.
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -108,8 +108,8 @@ Fault WorkerStay::Pending(bool leases_steps) const {
                   "Initial for every chunk"
                 : "it did not receive every chunk",
             absl::StrCat(kJobRule,
-                         "one worker sends version 0 of every chunk "
-                         "(item 4)")};
+                         "one worker sends version 0 of every chunk, which "
+                         "a second Open may ask for, too (item 4)")};
   }
   if (!synced) {
     return {absl::StrCat("it received version ", *newest,

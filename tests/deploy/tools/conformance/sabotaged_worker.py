@@ -70,9 +70,9 @@ def unweighted_evaluation(message):
 def every_piece_twice():
     evaluate = Membership.evaluate
 
-    def changed(self, version, pieces):
-        evaluate(self, version, pieces)
-        evaluate(self, version, pieces)
+    def changed(self, *arguments):
+        evaluate(self, *arguments)
+        evaluate(self, *arguments)
     Membership.evaluate = changed
 
 
@@ -89,8 +89,17 @@ def other_micro_batches():
         task = decide(self)
         if task is None or task[0] != 'train':
             return task
-        return 'train', task[1], list(range(self.job.batch.micro_batches))
+        return 'train', task[1], list(range(self.job.batch.micro_batches)), task[3]
     Membership.decide = all_leaves
+
+
+def ignores_a_second_open():
+    on_order = Membership.on_order
+
+    def changed(self, order):
+        if order.WhichOneof('order') != 'open' or self.open is None:
+            on_order(self, order)
+    Membership.on_order = changed
 
 
 def endless():
@@ -159,16 +168,9 @@ def never_averages():
 
 def old_weights():
     """Computes from the older of the two versions that it keeps."""
-    arena = Membership.arena
-
-    def changed(self, version=None):
-        if version is not None:
-            return arena(self, version)
-        with self.changed:
-            chosen = [min(self.weights[chunk]) for chunk in range(self.layout.chunks)]
-            parts = [self.weights[chunk][at] for chunk, at in enumerate(chosen)]
-        return worker.np.concatenate(parts), chosen
-    Membership.arena = changed
+    def changed(self):
+        return self.choose([min(self.weights[c]) for c in range(self.layout.chunks)])
+    Membership.newest_weights = changed
 
 
 def another_lease():
@@ -178,7 +180,7 @@ def another_lease():
         task = decide(self)
         if task is None or task[0] != 'train':
             return task
-        return 'train', task[1] + 1, task[2]
+        return 'train', task[1] + 1, *task[2:]
     Membership.decide = changed
 
 
@@ -196,6 +198,7 @@ FAULTS = {
     'old-attempt': lambda: before_sending(lambda m: keep_first(m, 'attempt')),
     'never-joins-again': lambda: setattr(worker, 'REJOIN', ()),
     'always-joins-again': lambda: setattr(worker, 'REJOIN', tuple(grpc.StatusCode)),
+    'ignores-a-second-open': ignores_a_second_open,
     'never-stops': endless,
     'hangs-after-a-loss': hangs_after_a_loss,
     'forgets-the-residual': forgets_the_residual,
