@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import traceback
+from _thread import start_new_thread
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import _native, _random
@@ -84,17 +85,24 @@ class _Run:
 
     def train(self) -> None:
         # On another thread, because Ctrl-C can end only waits of Python itself. After
-        # an interrupted Thread.join, Python takes the thread for ended.
+        # an interrupted Thread.join, Python takes the thread for ended, and an
+        # interrupted Thread.start leaves open whether the thread has begun.
+        first: dict[str, str] = {}
         ended = threading.Event()
-        threading.Thread(target=self._train, args=(ended,), name='tributary job').start()
         interrupt: Optional[BaseException] = None
-        while not ended.is_set():
+        # A further Ctrl-C waits, too: the job is freed when it has ended.
+        while True:
             try:
+                if interrupt is None:
+                    start_new_thread(self._train, (first, ended))
+                elif first.setdefault('is', 'interrupt') == 'interrupt':
+                    break
+                else:
+                    self._library.run_stop(self._handle)
                 ended.wait()
+                break
             except BaseException as raised:
-                # A further Ctrl-C waits, too: the job is freed when it has ended.
                 interrupt = interrupt or raised
-                self._library.run_stop(self._handle)
         self._library.run_free(self._handle)
         if interrupt is not None:
             raise interrupt
@@ -105,9 +113,11 @@ class _Run:
             failure = _native.error_of(error)
             raise JobFailed(str(failure), failure.exit_code) from self._cause
 
-    def _train(self, ended: threading.Event) -> None:
-        self._library.run_train(self._handle, ctypes.byref(self._error))
-        ended.set()
+    def _train(self, first: dict[str, str], ended: threading.Event) -> None:
+        # After an interrupt that came first, the job may be freed already.
+        if first.setdefault('is', 'job') == 'job':
+            self._library.run_train(self._handle, ctypes.byref(self._error))
+            ended.set()
 
     def _show(self, _: None, text: bytes) -> None:
         print(text.decode(errors='replace'), file=sys.stderr, flush=True)

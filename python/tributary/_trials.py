@@ -110,8 +110,12 @@ class RunningJob:
         self._printed: list[str] = []
         self._threads = [threading.Thread(target=read, daemon=True)
                          for read in (self._read_output, self._read_errors)]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:  # Ctrl-C, before `with` has begun.
+            self._process.terminate()
+            raise
 
     def __enter__(self) -> 'RunningJob':
         return self

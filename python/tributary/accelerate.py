@@ -22,15 +22,18 @@ from .loading import EpochLoader
 from .session import Session
 
 
-def set_rank(session: Session, rank: int) -> None:
-    """Makes this process, which Accelerate sees as its only one, the main process if
-    `rank` is 0."""
+def set_rank(session: Session, past: bool = False) -> None:
+    """Makes this process, which Accelerate sees as its only one, the main process if its
+    rank is 0, and the local main process if it is the first one on its machine. In a
+    `past` epoch, it is neither."""
     _trainers.check_process(session, 'Accelerate')
     if PartialState().num_processes > 1:
         raise Error('Accelerate has joined other processes: start the program with '
                     '`tributary train`, not with torchrun or `accelerate launch`')
+    least = 1 if past else 0
     for state in (PartialState(), AcceleratorState()):
-        state.process_index = state.local_process_index = rank
+        state.process_index = max(session.rank, least)
+        state.local_process_index = max(session.local_rank, least)
 
 
 class Accelerator(accelerate.Accelerator):
@@ -39,13 +42,14 @@ class Accelerator(accelerate.Accelerator):
     `prepare` replaces the optimizer by that of the job, and makes the `DataLoader` with
     `shuffle=True`, the training data, read the samples that the job assigns to this
     worker. Other loaders are read completely by each worker, so that metrics are the
-    same in all workers. The worker with rank 0 is the main process; `num_processes` is
-    1, and `gather` returns its argument. After `prepare`, a scheduler counts as in
-    Accelerate's own processes: one step for each micro-batch of the job's step, or one
-    for each step with `split_batches`.
+    same in all workers. The worker with rank 0 is the main process, and that with local
+    rank 0 the local main process; `num_processes` is 1, and `gather` returns its
+    argument. After `prepare`, a scheduler counts as in Accelerate's own processes: one
+    step for each micro-batch of the job's step, or one for each step with
+    `split_batches`.
 
     In a worker that starts later, the iterations over past epochs are empty, and the
-    worker is not the main process in them.
+    worker is neither the main nor a local main process in them.
 
     Args:
         session: what `connect` has returned; default: `connect()`.
@@ -63,7 +67,7 @@ class Accelerator(accelerate.Accelerator):
         self._ours: Any = None
         self._train_loader: Optional[_Loader] = None
         self._has_warned = False
-        set_rank(self.session, self.session.rank)
+        set_rank(self.session)
 
     def prepare(self, *objects: Any, device_placement: Optional[list[bool]] = None) -> Any:
         # The optimizer needs the module on its device.
@@ -188,7 +192,7 @@ class _Loader(_trainers.AccumulatingLoader):
         session, loop = self._session, self._session._loop
         past = loop is not None and (loop._batch is None or loop._batch.epoch > self._epoch)
         # What the main process does after an epoch was done when the epoch ended.
-        set_rank(session, max(session.rank, 1) if past else session.rank)
+        set_rank(session, past)
         for batch in super().__iter__():
             yield send_to_device(batch, self._accelerator.device)
 

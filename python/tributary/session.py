@@ -218,12 +218,24 @@ class Session:
     def _connect(self, coordinator: Optional[str]) -> int:
         handle, error = ctypes.c_void_p(), _native.ErrorStruct()
         address = coordinator.encode() if coordinator else None
-        # On another thread, because Ctrl-C can end only waits of Python itself.
-        connecting = threading.Thread(
-            target=self._library.worker_connect, daemon=True,
-            args=(address, ctypes.byref(handle), ctypes.byref(error)))
-        connecting.start()
-        connecting.join()
+        first: dict[str, str] = {}
+
+        def connect() -> None:
+            self._library.worker_connect(address, ctypes.byref(handle),
+                                         ctypes.byref(error))
+            if first.setdefault('is', 'connection') == 'interrupt' and handle:
+                self._library.worker_free(handle)
+
+        try:
+            # On another thread, because Ctrl-C can end only waits of Python itself.
+            connecting = threading.Thread(target=connect, daemon=True)
+            connecting.start()
+            connecting.join()
+        except BaseException:
+            # The job must not wait for a worker without a session.
+            if first.setdefault('is', 'interrupt') == 'connection' and handle:
+                self._library.worker_free(handle)
+            raise
         if error.code:
             raise _native.error_of(error)
         return handle.value

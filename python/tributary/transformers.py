@@ -47,7 +47,7 @@ def prepare(trainer: transformers.Trainer, session: Optional[Session] = None, *,
         raise Error(f'the Trainer uses {trainer.args.n_gpu} GPUs, but a worker has one: '
                     'set CUDA_VISIBLE_DEVICES')
     session = _trainers.session_of_program() if session is None else session
-    set_rank(session, session.rank)
+    set_rank(session)
     trainer.__class__ = type(type(trainer).__name__, (_Trainer, type(trainer)), {})
     trainer.session, trainer._ours, trainer._evaluate_piece = session, None, evaluate
     trainer.state.is_world_process_zero = trainer.is_world_process_zero()

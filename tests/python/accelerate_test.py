@@ -31,8 +31,8 @@ class AccelerateTest(support.JobTest):
     def digest(self, run, workers=1, more='', **config):
         return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
 
-    def events(self, folder=None):
-        path = os.path.join(folder or self.folder, 'events.json')
+    def events(self, folder=None, rank=0):
+        path = os.path.join(folder or self.folder, f'events-{rank}.json')
         with open(path, encoding='utf-8') as file:
             return json.load(file)['events']
 
@@ -47,6 +47,17 @@ class AccelerateTest(support.JobTest):
         # The schedule has one step for each micro-batch.
         rates = tributary.read_metrics(os.path.join(self.folder, 'two'))['learning_rate']
         np.testing.assert_allclose(rates, 0.02 * (1 - 0.9 * np.arange(12) / 12), rtol=1e-5)
+
+    def test_the_first_worker_of_each_machine_is_its_local_main_process(self):
+        for machines, local in ((1, False), (2, True)):
+            folder = os.path.join(self.folder, f'of{machines}')
+            os.mkdir(folder)
+            environment = {'TRIBUTARY_LOCAL_RANK': 0} if machines == 2 else {}
+            self.train(f'{machines}', self.job(folder=folder), WORKER, 2,
+                       environment=environment)
+            for rank, expected in enumerate(((True, True), (False, local))):
+                for event in self.events(folder, rank):
+                    self.assertEqual((event[3], event[5]), expected)
 
     def check_steps(self, optimizer):
         """Compares the weights with those of PyTorch's optimizer."""
@@ -104,7 +115,8 @@ class AccelerateTest(support.JobTest):
                 if workers == 1:
                     past, *rest = self.events(folder)
                     # It saves nothing in an epoch of the past.
-                    self.assertEqual((past[0], past[1], past[3]), (0, 0, False))
+                    self.assertEqual((past[0], past[1], past[3], past[5]),
+                                     (0, 0, False, False))
                     self.assertEqual([event[2:] for event in rest],
                                      [event[2:] for event in whole[1:]])
 

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import unittest
 from unittest import mock
 
 import numpy as np
 
 import tributary
-from tributary import _native
+from tributary import _in_process, _native
 
 import support
 
@@ -50,6 +51,22 @@ def linear(draws=lambda batch: False, fails_at=-1):
                 piece.report(float(piece.weights[0][0]) * len(piece.indices), 0)
 
     return worker
+
+
+def interrupt_main():
+    """Is Ctrl-C."""
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def interrupt_train():
+    """Is Ctrl-C when the main thread waits for the end of the job."""
+    def functions():
+        frame = sys._current_frames()[threading.main_thread().ident]
+        return [frame.f_code.co_name for frame, _ in traceback.walk_stack(frame)]
+
+    while functions()[0] != 'wait' or 'train' not in functions():
+        pass
+    interrupt_main()
 
 
 class InProcessTest(support.JobTest):
@@ -153,7 +170,7 @@ class InProcessTest(support.JobTest):
     def test_ctrl_c_stops_the_job(self):
         def interrupt(metrics):
             if metrics['step'] == 3:
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                interrupt_train()
 
         with self.assertRaises(KeyboardInterrupt):
             self.run_job('stopped', linear(), workers=2, on_step=interrupt,
@@ -162,39 +179,64 @@ class InProcessTest(support.JobTest):
                   encoding='utf-8') as file:
             self.assertEqual(json.load(file)['status'], 'stopped')
 
-    def test_a_second_ctrl_c_waits_for_the_end_of_the_job(self):
-        main, events = threading.main_thread().ident, []
-        stopping, native = threading.Event(), _native.library()
+    def interrupted(self, begins=lambda: None, stops=lambda: None, on_step=None):
+        """Returns in which order the thread of a job that Ctrl-C ends has begun and
+        ended, and the job was freed. Calls `begins` on this thread, and `stops` when the
+        job was told to stop."""
+        events, native = [], _native.library()
         library = copy.copy(native)
 
         def train(*arguments):
+            events.append('begun')
+            begins()
             native.run_train(*arguments)
             events.append('ended')
 
         def stop(handle):
             native.run_stop(handle)
-            stopping.set()
+            stops()
 
         def free(handle):
             events.append('freed')
-            if 'ended' in events:
+            if events != ['begun', 'freed']:
                 native.run_free(handle)
-
-        def interrupt(metrics):
-            if metrics['step'] == 3:
-                signal.pthread_kill(main, signal.SIGINT)
-                stopping.wait()
-                # The job cannot end before this function has returned.
-                while sys._current_frames()[main].f_code.co_name != 'wait':
-                    pass
-                signal.pthread_kill(main, signal.SIGINT)
 
         library.run_train, library.run_stop, library.run_free = train, stop, free
         with mock.patch.object(_native, 'library', lambda: library), \
                 self.assertRaises(KeyboardInterrupt):
-            self.run_job('stopped', linear(), workers=2, on_step=interrupt,
+            self.run_job('stopped', linear(), workers=2, on_step=on_step,
                          settings={'steps': 1000000})
-        self.assertEqual(events, ['ended', 'freed'])
+        return events
+
+    def test_a_second_ctrl_c_waits_for_the_end_of_the_job(self):
+        stopping = threading.Event()
+
+        def interrupt(metrics):
+            if metrics['step'] == 3:
+                interrupt_train()
+                stopping.wait()
+                # The job cannot end before this function has returned.
+                interrupt_train()
+
+        self.assertEqual(self.interrupted(stops=stopping.set, on_step=interrupt),
+                         ['begun', 'ended', 'freed'])
+
+    def test_ctrl_c_while_the_thread_of_the_job_starts(self):
+        self.assertEqual(self.interrupted(begins=interrupt_main),
+                         ['begun', 'ended', 'freed'])
+
+    def test_ctrl_c_before_the_job_begins(self):
+        threads = []
+
+        def start(*thread):
+            threads.append(thread)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(_in_process, 'start_new_thread', start):
+            events = self.interrupted()
+        (function, arguments), = threads
+        function(*arguments)
+        self.assertEqual(events, ['freed'])
 
     def test_mistakes(self):
         def leaves():

@@ -3,11 +3,15 @@
 import json
 import os
 import pickle
+import subprocess
+import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import tributary
+from tributary import _trials
 
 import support
 
@@ -50,6 +54,24 @@ class RunsTest(support.JobTest):
         self.assertEqual(raised.exception.exit_code, 2)
         copy = pickle.loads(pickle.dumps(raised.exception))
         self.assertEqual((str(copy), copy.exit_code), (str(raised.exception), 2))
+
+    def test_the_job_of_a_trial_ends_that_is_interrupted_while_it_starts(self):
+        started = []
+
+        def start(*arguments, **keywords):
+            started.append(popen(*arguments, **keywords))
+            return started[0]
+
+        popen = subprocess.Popen
+        trial = _trials.TrialJob(JOB, {'epochs': 1000000}, WORKER, 1, 1, [])
+        with mock.patch.object(subprocess, 'Popen', start), \
+                mock.patch.object(threading.Thread, 'start', side_effect=KeyboardInterrupt), \
+                self.assertRaises(KeyboardInterrupt):
+            trial.start(os.path.join(self.folder, 'run'), {})
+        process, = started
+        self.addCleanup(process.kill)
+        process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
 
     def test_what_is_not_there_is_named(self):
         with self.assertRaisesRegex(tributary.Error, 'metrics.jsonl does not exist'):

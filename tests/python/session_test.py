@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pydoc
+import queue
 import signal
 import subprocess
 import sys
@@ -237,6 +238,38 @@ class LocalRankTest(unittest.TestCase):
         for value in ('one', '-1', '1.0', ' '):
             with self.subTest(value), self.assertRaisesRegex(tributary.Error, 'LOCAL_RANK'):
                 self.local_rank(LOCAL_RANK=value)
+
+
+class InterruptedConnectionTest(unittest.TestCase):
+
+    def interrupted(self, joins):
+        """Returns the worker that is freed. If `joins`, there is a connection before the
+        interrupt."""
+        freed, connects = queue.Queue(), threading.Event()
+
+        def connect(_, handle, error):
+            if not joins:
+                connects.wait()
+            handle._obj.value = 7
+            return 0
+
+        def join(thread):
+            if joins:
+                wait(thread)
+            raise KeyboardInterrupt
+
+        session, wait = tributary.Session.__new__(tributary.Session), threading.Thread.join
+        session._library = types.SimpleNamespace(worker_connect=connect,
+                                                 worker_free=freed.put)
+        with mock.patch.object(threading.Thread, 'join', join), \
+                self.assertRaises(KeyboardInterrupt):
+            session._connect(None)
+        connects.set()
+        return freed.get(timeout=60).value
+
+    def test_leaves_the_job_as_soon_as_it_is_there(self):
+        self.assertEqual(self.interrupted(joins=False), 7)
+        self.assertEqual(self.interrupted(joins=True), 7)
 
 
 class ForkTest(unittest.TestCase):

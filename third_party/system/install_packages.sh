@@ -44,6 +44,7 @@ if ((EUID != 0)); then
 fi
 echo "tributary: installing missing packages: ${missing[*]}" >&2
 # Standard output belongs to the program that is about to be run.
-"${as_root[@]}" apt-get update -qq >&2
+"${as_root[@]}" apt-get update -qq -o Acquire::Retries=5 >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+  apt-get install -y -qq --no-install-recommends -o Acquire::Retries=5 \
+  "${missing[@]}" >&2

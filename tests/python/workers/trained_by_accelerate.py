@@ -84,13 +84,15 @@ def main():
                 losses.append(accelerator.gather_for_metrics(
                     (model(x) - y).square().flatten()))
         progress.events.append([epoch, count, float(torch.cat(losses).mean()),
-                                accelerator.is_main_process, scheduler.get_last_lr()[0]])
+                                accelerator.is_main_process, scheduler.get_last_lr()[0],
+                                accelerator.is_local_main_process])
         accelerator.save_state(state)
         accelerator.wait_for_everyone()
     accelerator.end_training()
+    events = os.path.join(folder, f'events-{session.rank}.json')
+    with open(events, 'w', encoding='utf-8') as file:
+        json.dump({'events': progress.events}, file)
     if session.is_main:
-        with open(os.path.join(folder, 'events.json'), 'w', encoding='utf-8') as file:
-            json.dump({'events': progress.events}, file)
         torch.save(accelerator.unwrap_model(model).state_dict(),
                    os.path.join(folder, 'last.pt'))
 
