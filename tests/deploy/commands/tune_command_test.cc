@@ -219,12 +219,13 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
 
 TEST_F(TuneCommandTest, TrialsShareDecodedData) {
   ReadRows();
+  WriteWholeFile(search_, kTuneTwoTrials);
   RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
   const Json want = StatusOfStudy("none");
   EXPECT_TRUE(want["done"].get<bool>());
 
   // The folder of the study is removed at the end, and one of the user's not.
-  RunExpecting(0, TuneArguments("study", {"--parallel", "3"}));
+  RunExpecting(0, TuneArguments("study", {"--parallel", "2"}));
   EXPECT_EQ(StatusOfStudy("study"), want);
   EXPECT_FALSE(std::filesystem::exists(Folder("study") + "/decoded"));
   const std::string cache = Folder("cache");
