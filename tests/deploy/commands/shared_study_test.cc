@@ -30,14 +30,30 @@ std::vector<std::string> SharedArguments(std::vector<std::string> arguments) {
   return arguments;
 }
 
+// Returns the tuners that have claimed segments of trials.
+std::set<std::string> TunersOf(const std::string& journal) {
+  using Json = nlohmann::ordered_json;
+  std::set<std::string> tuners;
+  std::vector<std::string> lines = absl::StrSplit(ReadWholeFile(journal), '\n');
+  lines.pop_back();  // Empty, or not written yet.
+  for (const std::string& line : lines) {
+    const Json json = ParseOrderedJson(line);
+    const Json attributes = json.value("system_attr", Json::object());
+    if (!attributes.contains("tributary:claim")) continue;
+    tuners.insert(attributes["tributary:claim"]["tuner"].get<std::string>());
+  }
+  return tuners;
+}
+
 TEST_F(SharedStudyTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
   WriteWholeFile(search_,
                  absl::StrCat(kTuneSearch, "final { best: 1 seeds: 3 }"));
   RunExpecting(0, TuneArguments("one", {}));
   const Json want = StatusOfStudy("one");
   const std::string journal = Folder("shared") + "/study.journal";
+  WorkerGate gate(Folder("gate"));
   const std::vector<std::string> arguments =
-      SharedArguments(TuneArguments("shared", {}));
+      SharedArguments(TuneArguments("shared", gate.Arguments()));
   // The study, a trial and its claim. The trial has not ended yet.
   KillAfter(3, "shared", arguments);
   EXPECT_THAT(ReadWholeFile(journal), HasSubstr("tributary:claim"));
@@ -46,23 +62,21 @@ TEST_F(SharedStudyTest, TunersShareAStudyAndTakeOverFromOneThatWasKilled) {
     BackgroundCommand first(arguments);
     BackgroundCommand second(arguments);
     BackgroundCommand third(arguments);
-    ASSERT_TRUE(AwaitLines(journal, 20));
+    // Some trials end, and enough are left for each tuner to claim one.
+    gate.Admit(4);
+    for (int i = 0; i < 12000 && TunersOf(journal).size() < 4; ++i) {
+      usleep(5000);
+    }
+    ASSERT_EQ(TunersOf(journal).size(), 4u);
+    // The others would wait for half a minute for a lock that it holds.
+    while (std::filesystem::is_symlink(journal + ".lock")) usleep(1000);
     second.Signal(SIGKILL);
     second.Wait();
+    gate.AdmitAll();
     EXPECT_EQ(first.Wait().exit_code, 0);
     EXPECT_EQ(third.Wait().exit_code, 0);
   }
   EXPECT_EQ(StatusOfStudy("shared"), want);
-  // Each segment has at least one claim, and both tuners have made some.
-  std::set<std::string> tuners;
-  for (const absl::string_view line :
-       absl::StrSplit(ReadWholeFile(journal), '\n', absl::SkipEmpty())) {
-    const Json json = ParseOrderedJson(line);
-    const Json attributes = json.value("system_attr", Json::object());
-    if (!attributes.contains("tributary:claim")) continue;
-    tuners.insert(attributes["tributary:claim"]["tuner"].get<std::string>());
-  }
-  EXPECT_GE(tuners.size(), 3u);
 }
 
 // tests/slurm tests the same with a real Slurm.
@@ -73,14 +87,16 @@ TEST_F(SharedStudyTest, APreemptedTaskOfSlurmIsRequeued) {
       absl::StrCat("#!/bin/sh\n", "echo \"$@\" >>", Folder("calls"), "\n",
                    "echo JobState=RUNNING PreemptTime=None Partition=low\n"));
   std::filesystem::permissions(scontrol, std::filesystem::perms::owner_all);
+  WorkerGate gate(Folder("gate"));
   std::vector<std::string> arguments = {
       "/usr/bin/env", absl::StrCat("PATH=", folder_, ":/usr/bin:/bin"),
       "ENVIRONMENT=BATCH", "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=n1"};
   for (const std::string& argument :
-       SharedArguments(TuneArguments("array", {}))) {
+       SharedArguments(TuneArguments("array", gate.Arguments()))) {
     arguments.push_back(argument);
   }
   for (const int signal : {SIGTERM, SIGUSR1}) {
+    gate.Admit(2);  // The search needs more.
     BackgroundCommand task(arguments);
     ASSERT_TRUE(AwaitLines(Folder("array") + "/study.journal",
                            signal == SIGTERM ? 4 : 12));
@@ -102,14 +118,14 @@ TEST_F(SharedStudyTest, APreemptedTaskOfSlurmIsRequeued) {
 
 TEST_F(SharedStudyTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
   RunExpecting(0, TuneArguments("one", {}));
-  const std::string journal = Folder("shared") + "/study.journal";
+  WorkerGate gate(Folder("gate"));
   const std::vector<std::string> arguments =
-      SharedArguments(TuneArguments("shared", {}));
+      SharedArguments(TuneArguments("shared", gate.Arguments()));
   BackgroundCommand suspended(arguments);
-  // Written when it has taken the folder.
   ASSERT_TRUE(
-      AwaitLines(Folder("shared") + "/trials/00000/logs/job.textproto", 1));
+      AwaitLines(Folder("shared") + "/trials/00000/logs/worker-0.log", 1));
   suspended.Signal(SIGSTOP);
+  gate.AdmitAll();
   BackgroundCommand other(arguments);
   // Nothing is promoted before the result of trial 0 is known, which the other
   // tuner cannot train before the suspended one has let go of the folder.
@@ -124,16 +140,19 @@ TEST_F(SharedStudyTest, ATunerThatWasSuspendedLetsGoOfWhatItHasLost) {
 TEST_F(SharedStudyTest, ATunerDoesNotReportAFinalRunThatItHasLost) {
   WriteWholeFile(search_, R"(
     job: "job.textproto"
-    set: "steps=3000"
     parameter { path: "model.mlp.hidden" choice { value: "8" value: "16" } }
     objective { metric: "final_loss" goal: MINIMIZE }
     budget { trials: 1 }
     final { best: 1 seeds: 2 })");
   const std::string journal = Folder("shared") + "/study.journal";
   const std::string run = Folder("shared") + "/final-runs/00000-seed-1";
-  BackgroundCommand tuner(SharedArguments(TuneArguments("shared", {})));
-  ASSERT_TRUE(AwaitLines(run + "/metrics.jsonl", 1));
+  WorkerGate gate(Folder("gate"));
+  gate.Admit(1);  // The trial.
+  BackgroundCommand tuner(
+      SharedArguments(TuneArguments("shared", gate.Arguments())));
+  ASSERT_TRUE(AwaitLines(run + "/logs/worker-0.log", 1));
   tuner.Signal(SIGSTOP);
+  gate.AdmitAll();
   // The job needs its tuner no more.
   ASSERT_TRUE(AwaitLines(run + "/summary.json", 1));
   for (const pid_t process : ChildrenOf(tuner.pid())) {
@@ -161,13 +180,15 @@ TEST_F(SharedStudyTest, ATunerDoesNotReportAFinalRunThatItHasLost) {
 }
 
 TEST_F(SharedStudyTest, AStudyIsEitherSharedOrNot) {
+  WorkerGate gate(Folder("gate"));
   {
-    BackgroundCommand alone(TuneArguments("alone", {}));
+    BackgroundCommand alone(TuneArguments("alone", gate.Arguments()));
     ASSERT_TRUE(AwaitLines(Folder("alone") + "/study.journal", 2));
     RunExpecting(1, SharedArguments(TuneArguments("alone", {})));
     alone.Signal(SIGTERM);
     EXPECT_EQ(alone.Wait().exit_code, 75);
   }
+  gate.AdmitAll();
   // It can be continued by several tuners, and then only by such.
   RunExpecting(
       0, SharedArguments({kTributary, "tune", "--resume", Folder("alone")}));

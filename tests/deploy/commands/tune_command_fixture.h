@@ -2,8 +2,12 @@
 #ifndef TRIBUTARY_TESTS_DEPLOY_COMMANDS_TUNE_COMMAND_FIXTURE_H_
 #define TRIBUTARY_TESTS_DEPLOY_COMMANDS_TUNE_COMMAND_FIXTURE_H_
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -44,6 +48,38 @@ inline constexpr char kTuneTwoTrials[] = R"(
   sampler { grid {} }
 )";
 
+// A gate at which the workers of trials wait: no trial is trained before the
+// test admits its worker, however late the test is.
+class WorkerGate {
+ public:
+  // `path` must not exist.
+  explicit WorkerGate(const std::string& path) : path_(path) {
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+    fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_GE(fd_, 0);
+  }
+  ~WorkerGate() { close(fd_); }
+  WorkerGate(const WorkerGate&) = delete;
+  WorkerGate& operator=(const WorkerGate&) = delete;
+
+  // The arguments with which `tributary tune` starts such workers. A worker
+  // that has reached the gate has written a line to its log.
+  std::vector<std::string> Arguments() const {
+    return {"--worker-command",
+            absl::StrCat("sh -c 'echo waiting; read pass <\"", path_,
+                         "\"; exec ", kTributary, " worker'")};
+  }
+  // Admits so many more workers.
+  void Admit(int workers) {
+    EXPECT_EQ(write(fd_, std::string(workers, '\n').data(), workers), workers);
+  }
+  void AdmitAll() { Admit(1000); }
+
+ private:
+  const std::string path_;
+  int fd_ = -1;
+};
+
 // The folder of a test has a job and a search of nine trials.
 class TuneCommandFixture : public testing::Test {
  protected:
@@ -71,13 +107,15 @@ class TuneCommandFixture : public testing::Test {
   }
 
   // Runs `tributary tune`, and kills it when the study's journal has so many
-  // lines.
+  // lines. Removes the journal's lock if that process has held it: the next one
+  // would do so only after half a minute.
   void KillAfter(int lines, const std::string& name,
                  const std::vector<std::string>& arguments) const {
     BackgroundCommand command(arguments);
     EXPECT_TRUE(AwaitLines(Folder(name) + "/study.journal", lines));
     command.Signal(SIGKILL);
     command.Wait();
+    std::filesystem::remove(Folder(name) + "/study.journal.lock");
   }
 
   // Makes the job read rows of a file, which are decoded.

@@ -219,12 +219,13 @@ TEST_F(TuneCommandTest, TheWinnerIsTheSameForTrialsOfDifferentSpeeds) {
 
 TEST_F(TuneCommandTest, TrialsShareDecodedData) {
   ReadRows();
+  WriteWholeFile(search_, kTuneTwoTrials);
   RunExpecting(0, TuneArguments("none", {"--data-cache", "none"}));
   const Json want = StatusOfStudy("none");
   EXPECT_TRUE(want["done"].get<bool>());
 
   // The folder of the study is removed at the end, and one of the user's not.
-  RunExpecting(0, TuneArguments("study", {"--parallel", "3"}));
+  RunExpecting(0, TuneArguments("study", {"--parallel", "2"}));
   EXPECT_EQ(StatusOfStudy("study"), want);
   EXPECT_FALSE(std::filesystem::exists(Folder("study") + "/decoded"));
   const std::string cache = Folder("cache");
@@ -259,8 +260,10 @@ TEST_F(TuneCommandTest, TrialsShareDecodedData) {
 
 TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
   const std::string journal = Folder("stopped") + "/study.journal";
+  WorkerGate gate(Folder("gate"));
+  gate.Admit(6);  // The search needs more.
   {
-    BackgroundCommand command(TuneArguments("stopped", {}));
+    BackgroundCommand command(TuneArguments("stopped", gate.Arguments()));
     ASSERT_TRUE(AwaitLines(journal, 6));
     command.Signal(SIGTERM);
     const CommandResult result = command.Wait();
@@ -271,6 +274,7 @@ TEST_F(TuneCommandTest, SigtermStopsItSoThatItCanBeResumed) {
   // Without --resume, nothing is overwritten.
   EXPECT_THAT(RunExpecting(1, TuneArguments("stopped", {})).standard_error,
               HasSubstr("--resume"));
+  gate.AdmitAll();
   RunExpecting(0, {kTributary, "tune", search_, "--resume", Folder("stopped")});
   EXPECT_TRUE(StatusOfStudy("stopped")["done"].get<bool>());
 }
@@ -322,7 +326,9 @@ TEST_F(TuneCommandTest, TrialsThatFailAreRecordedWithTheirReason) {
 
 TEST_F(TuneCommandTest, ATrialWaitsForTheProcessThatHoldsItsFolder) {
   WriteWholeFile(search_, kTuneTwoTrials);
-  KillAfter(2, "busy", TuneArguments("busy", {}));
+  WorkerGate gate(Folder("gate"));
+  KillAfter(2, "busy", TuneArguments("busy", gate.Arguments()));
+  gate.AdmitAll();
   const std::string trial = Folder("busy") + "/trials/00000";
   std::filesystem::create_directories(trial);
   const int fd = open(trial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -358,7 +364,8 @@ TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
                 number { low: 1e-3 high: 1 } }
     objective { metric: "final_loss" goal: MINIMIZE }
     budget { trials: 4 })"));
-  KillAfter(2, "queue", TuneArguments("queue", {}));
+  WorkerGate gate(Folder("gate"));
+  KillAfter(2, "queue", TuneArguments("queue", gate.Arguments()));
   EXPECT_THAT(RunExpecting(0, {kTributary, "tune", "enqueue", Folder("queue"),
                                "optimizer.sgd.learning_rate=0.125"})
                   .standard_output,
@@ -367,6 +374,7 @@ TEST_F(TuneCommandTest, EnqueuedValuesAreTried) {
                                "optimizer.sgd.learning_rate=2"})
                   .standard_error,
               HasSubstr("learning_rate"));
+  gate.AdmitAll();
   RunExpecting(0, {kTributary, "tune", "--resume", Folder("queue")});
   const Json status = StatusOfStudy("queue");
   ASSERT_EQ(status["trials"].size(), 4u);

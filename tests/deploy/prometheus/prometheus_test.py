@@ -5,8 +5,10 @@
 DEPLOY_FOLDER is deploy/prometheus. Needs the package prometheus; without it, the
 test passes with a remark.
 """
+import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -33,20 +35,20 @@ output { tensorboard: false }
 
 
 def free_ports(count):
-    """Returns the first of `count` consecutive ports that are free."""
+    """Returns the first of `count` consecutive free ports. The system gives none
+    of them to a program that connects or listens on port 0 in the meantime."""
+    with open('/proc/sys/net/ipv4/ip_local_port_range', encoding='utf-8') as file:
+        lowest, highest = map(int, file.read().split())
+    ports = [*range(1024, lowest - count), *range(highest + 1, 65536 - count)]
     while True:
-        sockets = []
+        first = random.choice(ports)
         try:
-            sockets.append(socket.create_server(('127.0.0.1', 0)))
-            first = sockets[0].getsockname()[1]
-            for port in range(first + 1, first + count):
-                sockets.append(socket.create_server(('127.0.0.1', port)))
+            with contextlib.ExitStack() as held:
+                for port in range(first, first + count):
+                    held.enter_context(socket.create_server(('127.0.0.1', port)))
             return first
         except OSError:
             continue
-        finally:
-            for one in sockets:
-                one.close()
 
 
 def fetch(url):

@@ -10,8 +10,6 @@ import unittest
 
 TRIBUTARY = os.path.abspath(sys.argv[1])
 SCREENSHOTS = sys.argv[2] if len(sys.argv) > 2 else None
-# Enough for the kills of the live job, on a fast machine too.
-STEPS = 12000
 VIEWS = ('curves', 'compare', 'time', 'resources', 'cluster', 'exchange', 'job',
          'log')
 READY = 'document.body && document.body.dataset.ready === "%s"'
@@ -22,9 +20,9 @@ model { mlp { hidden: 256 hidden: 256 } }
 data { random { samples: 4096 shape: 128 classes: 10 } }
 batch { global: 256 micro_batches: 2 }
 optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }
-steps: %d
+steps: 1000000000
 evaluation { every_steps: 100 }
-checkpoint { every_steps: 100 }
+checkpoint { every_steps: 500 }
 output { log_every_steps: 5 tensorboard: false }
 '''
 
@@ -93,11 +91,11 @@ class PageCase(unittest.TestCase):
         os.kill(int(pid.split()[0]), signal.SIGKILL)
 
     def train(self, name=''):
-        """Starts a job with two workers. Returns its process, its folder and
-        the address of server 0."""
+        """Starts an endless job with two workers. Returns its process, its folder
+        and the address of server 0."""
         job = os.path.join(self.folder, 'job.textproto')
         with open(job, 'w', encoding='utf-8') as file:
-            file.write((f'name: "{name}"' if name else '') + JOB % STEPS)
+            file.write((f'name: "{name}"' if name else '') + JOB)
         run = os.path.join(self.folder, 'run')
         train = self.start('train', job, '--output', run, '--workers', '2')
         while not os.path.exists(os.path.join(run, 'server.json')):
@@ -105,6 +103,10 @@ class PageCase(unittest.TestCase):
             time.sleep(0.05)
         with open(os.path.join(run, 'server.json'), encoding='utf-8') as file:
             return train, run, json.load(file)['address']
+
+    def stop(self, train):
+        train.send_signal(signal.SIGTERM)
+        self.assertEqual(train.wait(timeout=60), 75)
 
     def status(self, address):
         return json.loads(subprocess.run(

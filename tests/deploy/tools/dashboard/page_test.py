@@ -14,7 +14,7 @@ import unittest
 
 from chromium import Chromium
 from make_run import make_run
-from page_case import (PageCase, READY, SCREENSHOTS, STEPS, VIEWS, is_training,
+from page_case import (PageCase, READY, SCREENSHOTS, VIEWS, is_training,
                        read_lines)
 
 
@@ -70,7 +70,7 @@ class PageTest(PageCase):
         self.assertEqual([event['number'] for event in events
                           if event['kind'] == 'worker_lost'][0], 1)
         self.assertIn('checkpoint', kinds)
-        self.assertEqual({event['attempt'] for event in events}, {1, 2})
+        self.assertEqual({event['attempt'] for event in events}, {1, 2, 3})
         self.assertEqual(
             [row[1:4] + row[5:] for row in self.values(browser, 'events')],
             [[event['step'], event['attempt'], event['kind'], event['message']]
@@ -234,8 +234,17 @@ class PageTest(PageCase):
                 self.show(browser, url, 'time', width=400, height=860)
                 self.picture(browser, 'dashboard-narrow.png')
             self.show(browser, url, 'curves', height=860)
+            self.stop(train)
             browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
-                             '.textContent === "done"', 120)
+                             '.textContent === "stopped"', 60)
+            steps = read_lines(run)[-1]['step'] + 500
+            train = self.start('train', '--resume', run, '--workers', '2',
+                               '--steps', str(steps))
+            self.assertEqual(train.wait(timeout=60), 0)
+            # The page asks for news only as long as a job is live.
+            self.show(browser, url, 'curves', height=860)
+            browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
+                             '.textContent === "done"')
             lines = read_lines(run)
             newest = [line for line in lines if is_training(line)][-1]
             # The page asks for the speed after it has seen the end.
@@ -244,11 +253,15 @@ class PageTest(PageCase):
             row = self.values(browser, 'runs')[0]
             with open(os.path.join(run, 'summary.json'),
                       encoding='utf-8') as file:
-                self.assertEqual(row[3:6], [STEPS, json.load(file)['final_loss'],
+                self.assertEqual(row[3:6], [steps, json.load(file)['final_loss'],
                                             newest['samples_per_second']])
             self.assertEqual(row[3], newest['step'])
+            # Up to this step, there are no more lines than the most points.
+            last = 20000
             series = browser.evaluate(
-                'fetch("/api/series?run=0&points=4000").then((r) => r.json())')
+                f'fetch("/api/series?run=0&points=4000&to={last}")'
+                '.then((r) => r.json())')
+            lines = [line for line in lines if line['step'] <= last]
             training = [line for line in lines if is_training(line)]
             used = [process for line in training
                     for process in line.get('resources', [])]
@@ -266,7 +279,6 @@ class PageTest(PageCase):
                               if 'evaluation_loss' in line])
             self.check_events(browser, url, run)
             self.check_quiet(browser, url)
-        self.assertEqual(train.wait(timeout=60), 0)
         self.assertFalse(os.path.exists(os.path.join(run, 'server.json')))
 
 

@@ -190,6 +190,7 @@ class RemotePageTest(PageCase):
             self.assertEqual(browser.evaluate('document.title'), 'Tributary')
             self.assertEqual(
                 browser.evaluate('document.querySelectorAll("img").length'), 0)
+            self.stop(train)
             browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
                              '.textContent === "no answer"', 120)
             # Alerts appear after the view, so later than the table of runs.
@@ -198,7 +199,6 @@ class RemotePageTest(PageCase):
                              'ended")')
             self.check_prefix(browser, url, run)
             self.check_quiet(browser, url)
-        self.assertEqual(train.wait(timeout=60), 0)
 
 
 if __name__ == '__main__':
