@@ -119,7 +119,7 @@ class Membership:
         self.options = options
         self.changed = threading.Condition()  # Guards what the calls receive.
         self.error = self.admission = self.open = self.deal = None
-        self.finished = self.leaving = self.synced = False
+        self.must_initialize = self.finished = self.leaving = self.synced = False
         self.last_version = None  # Known when the job is finished.
         self.evaluated = 0
         self.rate_factors = {}  # By the first version for which they hold.
@@ -194,8 +194,11 @@ class Membership:
     def on_order(self, order):
         with self.changed:
             kind = order.WhichOneof('order')
-            if kind in ('admission', 'open'):
-                setattr(self, kind, getattr(order, kind))
+            if kind == 'admission':
+                self.admission = order.admission
+            elif kind == 'open':
+                self.open = order.open
+                self.must_initialize |= order.open.initialize  # Also if it is the second.
             elif kind == 'deal':
                 if self.deal is None or order.deal.generation > self.deal.generation:
                     self.deal = order.deal
@@ -295,7 +298,8 @@ class Membership:
             self.membership.await_end()
             raise Ended(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         self.report(ready=ready)
-        self.connect(self.wait(lambda: self.open))
+        self.wait(lambda: self.open)
+        self.connect()
         while True:
             kind, *arguments = self.wait(self.decide)
             if kind == 'finish':
@@ -338,7 +342,7 @@ class Membership:
                                       group=PS.OptimizerGroup.Value(group))
         return ready
 
-    def connect(self, order):
+    def connect(self):
         admission = self.admission
         for server, address in enumerate(admission.server_address):
             stub = MODULES['parameter_server_pb2_grpc'].ParameterServerStub(
@@ -351,12 +355,14 @@ class Membership:
                 incarnation=admission.incarnation, secret=admission.secret,
                 signature=self.layout.signature,
                 attempt=admission.attempt, job_id=admission.job_id)))
-        if order.initialize:
-            arena = factors.initial_values(self.layout) if self.tables else \
-                mlp.initial_values(self.job.seed, self.layout, self.fan_in)
-            for chunk in range(self.layout.chunks):
-                self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
-                    chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
+
+    def initialize(self):
+        self.must_initialize = False
+        arena = factors.initial_values(self.layout) if self.tables else \
+            mlp.initial_values(self.job.seed, self.layout, self.fan_in)
+        for chunk in range(self.layout.chunks):
+            self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
+                chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
 
     def server_of(self, chunk):
         return self.exchanges[chunk % len(self.exchanges)]
@@ -377,6 +383,8 @@ class Membership:
         version = self.version()
         if self.finished:
             return ('finish',) if version == self.last_version else None
+        if self.must_initialize:
+            return ('initialize',)
         if version is None:
             return None
         asynchronous = self.mode == 'asynchronous'

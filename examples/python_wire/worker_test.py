@@ -102,6 +102,27 @@ def step(membership):
     return kind
 
 
+class OpenTest(unittest.TestCase):
+    def setUp(self):
+        self.worker = member()
+
+    def initialize(self):
+        order(self.worker, open=RENDEZVOUS.Open(initialize=True))
+        self.assertEqual(step(self.worker), 'initialize')
+        self.assertIsNone(decide(self.worker))
+        for server, exchange in enumerate(self.worker.exchanges):
+            initial, = exchange.of_kind('initial')
+            self.assertEqual((initial.chunk, len(initial.payload)), (server, 128))
+
+    def test_sends_the_initial_values_if_open_asks_for_them(self):
+        self.initialize()
+
+    def test_sends_them_if_a_later_open_asks_for_them(self):
+        order(self.worker, open=RENDEZVOUS.Open())
+        self.assertIsNone(decide(self.worker))
+        self.initialize()
+
+
 class VersionsTest(unittest.TestCase):
     """The chunks of one server are two versions ahead of those of the other one."""
 

@@ -205,8 +205,11 @@ void Conversation::OnWorkerMessage(const void* call,
       return CheckContribution(message.contribution());
     case WorkerMessage::kRowContribution:
       if (stay_.exchanges.count(call) == 0) return;
-      CheckAssigned(message.row_contribution().step(),
-                    message.row_contribution().node());
+      if (const auto fault = stay_.CheckAssigned(
+              message.row_contribution().step(),
+              message.row_contribution().node(), micro_batches_)) {
+        Add(fault->what, fault->rule);
+      }
       if (const auto fault = stay_.OnRows(message.row_contribution())) {
         Add(fault->what, fault->rule);
       }
@@ -249,8 +252,9 @@ void Conversation::CheckContribution(const Contribution& contribution) {
   }
   if (leases_steps_) {
     CheckLeased(contribution);
-  } else {
-    CheckAssigned(contribution.step(), contribution.node());
+  } else if (const auto fault = stay_.CheckAssigned(
+                 contribution.step(), contribution.node(), micro_batches_)) {
+    Add(fault->what, fault->rule);
   }
   if (const auto fault = stay_.CheckTables(contribution.step())) {
     Add(fault->what, fault->rule);
@@ -296,29 +300,6 @@ void Conversation::CheckLeased(const Contribution& contribution) {
         "WORKER.md, States: in mode asynchronous, compute the step from the "
         "newest versions");
   }
-}
-
-void Conversation::CheckAssigned(int64_t step, int node) {
-  // The leaves below the node.
-  int begin = node;
-  int end = begin + 1;
-  while (begin > 0 && begin < micro_batches_) {
-    begin *= 2;
-    end *= 2;
-  }
-  begin -= micro_batches_;
-  end -= micro_batches_;
-  const bool assigned = std::any_of(
-      stay_.deals.begin(), stay_.deals.end(), [begin, end](const Deal& deal) {
-        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
-      });
-  // The server reports nodes that do not exist.
-  if (assigned || begin < 0) return;
-  Add(absl::StrCat("step ", step, ": it sent node ", node, " (micro-batches ",
-                   begin, " to ", end - 1, "), which no Deal assigned to it"),
-      absl::StrCat(kStepRule,
-                   "a worker computes the micro-batches that it "
-                   "is assigned (items 1 and 2)"));
 }
 
 void Conversation::OnOutcome(const Outcome& outcome) {
@@ -409,6 +390,10 @@ std::optional<Fault> Conversation::fault() const {
 int Conversation::joins() const {
   absl::MutexLock lock(&mu_);
   return joins_;
+}
+bool Conversation::connected() const {
+  absl::MutexLock lock(&mu_);
+  return !stay_.exchanges.empty();
 }
 bool Conversation::has_deal() const {
   absl::MutexLock lock(&mu_);

@@ -61,6 +61,9 @@ class Conversation {
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of Join messages that the worker has sent.
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the worker has sent Hello to a server since it last joined
+  // the job.
+  bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the worker has received a Deal, the assignment of its work,
   // since it last joined the job.
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -87,12 +90,9 @@ class Conversation {
   void CheckHello(const Hello& hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckContribution(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // CheckLeased checks that the step of the contribution was leased to the
-  // worker. CheckAssigned checks that the contribution's node of the summation
-  // tree was assigned to the worker.
+  // Checks that the step of the contribution was leased to the worker.
   void CheckLeased(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CheckAssigned(int64_t step, int node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnClaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)

@@ -38,8 +38,9 @@ template <typename FromWorker, typename FromServer>
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // Called with each message of the worker, before it is relayed.
-  virtual void OnWorker(const void* call, const FromWorker& message) = 0;
+  // Called with each message of the worker, before it is relayed. Returns false
+  // to drop the message.
+  virtual bool OnWorker(const void* call, const FromWorker& message) = 0;
   // Called with each message of the server, before it is relayed. May change
   // the message. Returns false to hold the message back until Call::Release,
   // which calls OnServer again and ignores its result.
@@ -161,7 +162,7 @@ class RelayedCall final : public Call,
   void OnWorker(const FromWorker& message, const ReceivedPayload& payload)
       ABSL_LOCKS_EXCLUDED(mu_) {
     if (!refusal_.ok()) return Break(refusal_);
-    observer_->OnWorker(this, message);
+    if (!observer_->OnWorker(this, message)) return;
     absl::MutexLock lock(&mu_);
     if (broken_) return;
     if (!started_) server_.Start(this);

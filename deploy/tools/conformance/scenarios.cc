@@ -87,8 +87,28 @@ Outcome LostWorker(const Subject& subject) {
   Scene scene(subject, "lost-worker", {}, /*servers=*/1, /*workers=*/2);
   Scene::Worker* const survivor = StartHeld(&scene, /*others=*/1);
   if (survivor == nullptr) return EndOf(scene);
-  scene.KillLast();
+  scene.Kill(1);
   survivor->tap->Release();
+  return Finish(&scene);
+}
+
+// The worker that must initialize the weights is lost before it has sent them.
+// Another one, which has connected to the servers without, must then send them.
+Outcome LostInitializer(const Subject& subject) {
+  Scene scene(subject, "lost-initializer", {});
+  Scene::Worker* const first = scene.Start([&scene](WireTap* tap) {
+    tap->DropInitial();
+    // A job that has its initial weights would otherwise end without the other
+    // worker.
+    tap->Hold(InterruptedVersion(scene));
+  });
+  const auto connected = [](const Scene::Worker* worker) {
+    return [worker] { return worker->conversation->connected(); };
+  };
+  if (first == nullptr || !scene.Await(connected(first))) return EndOf(scene);
+  Scene::Worker* const second = scene.Start();
+  if (second == nullptr || !scene.Await(connected(second))) return EndOf(scene);
+  scene.Kill(0);
   return Finish(&scene);
 }
 
@@ -255,6 +275,9 @@ std::vector<Scenario> AllScenarios() {
   all.back().applies = [](const JobSpec& job) { return job.has_sparse(); };
   all.push_back({"late-join", "a second worker joins later", &LateJoin});
   all.push_back({"lost-worker", "one of two workers is killed", &LostWorker});
+  all.push_back({"lost-initializer",
+                 "the worker that initializes the weights is killed",
+                 &LostInitializer});
   all.push_back({"expired-lease",
                  "a worker is suspended for longer than its lease",
                  &ExpiredLease});

@@ -133,8 +133,8 @@ void Scene::Signal(const Worker& worker, int signal) {
   supervisor_.Signal(worker.process, signal);
 }
 
-void Scene::KillLast() {
-  Worker* const worker = workers_.back().get();
+void Scene::Kill(size_t number) {
+  Worker* const worker = workers_[number].get();
   worker->killed = true;
   Signal(*worker, SIGKILL);
   Await([worker] { return worker->exit.has_value(); });

@@ -59,7 +59,7 @@ class Scene {
     // Number of the worker's process in the Supervisor; see
     // ProcessControl::Start.
     int process = -1;
-    // True if KillLast has killed the worker's process.
+    // True if Kill has killed the worker's process.
     bool killed = false;
     // Status of the worker's process from waitpid; nullopt while it runs.
     std::optional<int> exit;
@@ -79,9 +79,9 @@ class Scene {
   Worker* Start(const std::function<void(WireTap*)>& prepare = nullptr);
   // Sends a signal to the process of a worker.
   void Signal(const Worker& worker, int signal);
-  // Kills the worker that was started last, and waits until its process has
-  // ended.
-  void KillLast();
+  // Kills a worker, counted from 0 in the order of Start, and waits until its
+  // process has ended.
+  void Kill(size_t number);
   Cluster* cluster() { return cluster_.get(); }
   // Returns the scenario's job, as ResolveJob returns it.
   const JobSpec& job() const { return options_.job; }
@@ -93,12 +93,12 @@ class Scene {
   void ReplaceServers();
 
   // Waits until `done` returns true. Returns false with fault() set if a worker
-  // commits a fault, if a worker ends while `may_end` is false (unless KillLast
+  // commits a fault, if a worker ends while `may_end` is false (unless Kill
   // killed it), or when the time limit has passed. Returns false with error()
   // set after a signal or a different error.
   bool Await(const std::function<bool()>& done, bool may_end = false);
   // Waits until all workers have ended and the job is done. Workers that
-  // KillLast has killed are ignored. Returns false, with fault() or error()
+  // Kill has killed are ignored. Returns false, with fault() or error()
   // set, if a worker or the job fails.
   bool AwaitSuccess();
   // Compares the result of the job with the result of the built-in worker. If
@@ -120,7 +120,7 @@ class Scene {
 
  private:
   // Handles the exits and faults of workers since the last call. The end of a
-  // worker is a fault unless `may_end` is true or KillLast killed the worker.
+  // worker is a fault unless `may_end` is true or Kill killed the worker.
   // Returns false after a fault or an error.
   bool Look(bool may_end);
   void Reap();

@@ -46,8 +46,9 @@ class RendezvousTap final
         live_, this, tap_);
   }
 
-  void OnWorker(const void*, const WorkerReport& report) override {
+  bool OnWorker(const void*, const WorkerReport& report) override {
     tap_->conversation()->OnReport(report);
+    return true;
   }
   bool OnServer(CoordinatorOrder* order) override {
     tap_->Rewrite(order);
@@ -77,8 +78,9 @@ class ExchangeTap final
         live_, this, tap_);
   }
 
-  void OnWorker(const void* call, const WorkerMessage& message) override {
+  bool OnWorker(const void* call, const WorkerMessage& message) override {
     tap_->conversation()->OnWorkerMessage(call, message);
+    return !message.has_initial() || !tap_->drops_initial();
   }
   bool OnServer(ServerMessage* message) override {
     if (message->has_weights() &&
@@ -176,6 +178,16 @@ void WireTap::Allow() {
 int WireTap::memberships() const {
   absl::MutexLock lock(&mu_);
   return memberships_;
+}
+
+void WireTap::DropInitial() {
+  absl::MutexLock lock(&mu_);
+  drops_initial_ = true;
+}
+
+bool WireTap::drops_initial() const {
+  absl::MutexLock lock(&mu_);
+  return drops_initial_;
 }
 
 void WireTap::Hold(int64_t version) {

@@ -62,6 +62,10 @@ class WireTap {
   // calls.
   int memberships() const ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Drops the initial values that the worker sends, as if it were lost before
+  // it sends them. Must be called before the worker connects.
+  void DropInitial() ABSL_LOCKS_EXCLUDED(mu_);
+
   // Holds back the weights of server 0 at `version` and later versions until
   // Release is called. The worker then cannot compute step `version`.
   void Hold(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -79,6 +83,7 @@ class WireTap {
   // If `order` is an Admission, replaces the servers' addresses in it by the
   // addresses of this relay, so that the worker connects to the relay.
   void Rewrite(CoordinatorOrder* order) const;
+  bool drops_initial() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if weights of server `shard` at this version must be held
   // back.
   bool MustHold(int shard, int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -98,6 +103,7 @@ class WireTap {
   absl::Status refusal_ ABSL_GUARDED_BY(mu_);
   bool refuses_once_ ABSL_GUARDED_BY(mu_) = false;
   int memberships_ ABSL_GUARDED_BY(mu_) = 0;
+  bool drops_initial_ ABSL_GUARDED_BY(mu_) = false;
   // The first version of the weights that is held back; nullopt if none is.
   std::optional<int64_t> hold_ ABSL_GUARDED_BY(mu_);
   // True if a message with weights is being held back.

@@ -18,6 +18,31 @@ std::optional<int64_t> WorkerStay::Version() const {
   return least;
 }
 
+std::optional<Fault> WorkerStay::CheckAssigned(int64_t step, int node,
+                                               int micro_batches) const {
+  // The leaves below the node.
+  int begin = node;
+  int end = begin + 1;
+  while (begin > 0 && begin < micro_batches) {
+    begin *= 2;
+    end *= 2;
+  }
+  begin -= micro_batches;
+  end -= micro_batches;
+  const bool assigned =
+      std::any_of(deals.begin(), deals.end(), [begin, end](const Deal& deal) {
+        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
+      });
+  // The server reports nodes that do not exist.
+  if (assigned || begin < 0) return std::nullopt;
+  return Fault{
+      absl::StrCat("step ", step, ": it sent node ", node, " (micro-batches ",
+                   begin, " to ", end - 1, "), which no Deal assigned to it"),
+      absl::StrCat(kStepRule,
+                   "a worker computes the micro-batches that it "
+                   "is assigned (items 1 and 2)")};
+}
+
 std::optional<Fault> WorkerStay::OnRows(const RowContribution& rows) {
   if (std::optional<Fault> early = CheckTables(rows.step())) return early;
   if (!rows.last()) return std::nullopt;
@@ -108,8 +133,8 @@ Fault WorkerStay::Pending(bool leases_steps) const {
                   "Initial for every chunk"
                 : "it did not receive every chunk",
             absl::StrCat(kJobRule,
-                         "one worker sends version 0 of every chunk "
-                         "(item 4)")};
+                         "one worker sends version 0 of every chunk, which "
+                         "a second Open may ask for, too (item 4)")};
   }
   if (!synced) {
     return {absl::StrCat("it received version ", *newest,

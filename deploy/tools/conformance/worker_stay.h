@@ -74,6 +74,10 @@ struct WorkerStay {
   // Returns the smallest of the chunks' newest versions, or nullopt if a chunk
   // has none.
   std::optional<int64_t> Version() const;
+  // Returns the fault of a contribution to a node of the summation tree that
+  // was not assigned to the worker.
+  std::optional<Fault> CheckAssigned(int64_t step, int node,
+                                     int micro_batches) const;
   // Records a message with rows. Returns its fault, if it has one.
   std::optional<Fault> OnRows(const RowContribution& rows);
   // Returns the fault of a contribution to a step before all servers have

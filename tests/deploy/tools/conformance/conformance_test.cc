@@ -204,7 +204,7 @@ class ModeConformanceTest : public testing::TestWithParam<Mode> {};
 
 TEST_P(ModeConformanceTest, TheBuiltInWorkerPasses) {
   std::vector<std::string> flags = FlagsOf(GetParam());
-  ExpectPassed(Check(BuiltIn(), flags), 18);
+  ExpectPassed(Check(BuiltIn(), flags), 19);
 }
 
 INSTANTIATE_TEST_SUITE_P(Slow, ModeConformanceTest, testing::ValuesIn(Modes()),
@@ -271,7 +271,7 @@ TEST_F(PythonConformanceTest, TheWorkerInPythonPasses) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_output;
   const nlohmann::json report = ParseJson(result.standard_output);
   EXPECT_EQ(report["failed"], 0);
-  EXPECT_EQ(report["passed"], 19);
+  EXPECT_EQ(report["passed"], 20);
   EXPECT_EQ(report["scenarios"][0]["name"], "train");
 }
 
@@ -402,6 +402,9 @@ TEST_F(SlowPythonConformanceTest, WorkersThatHangAreNamed) {
       {"no-synced", "two-servers", {"after 30s", "Synced", "PROTOCOL.md"}},
       {"hangs-after-a-loss", "lost-server", {"after 30s", "join again"}},
       {"never-stops", "stop", {"after 30s", "Finished"}},
+      {"ignores-a-second-open",
+       "lost-initializer",
+       {"after 30s", "Initial", "item 4"}},
   };
   for (Hanging& worker : workers) {
     worker.check = std::make_unique<BackgroundCommand>(CheckCommand(

@@ -93,6 +93,15 @@ def other_micro_batches():
     Membership.decide = all_leaves
 
 
+def ignores_a_second_open():
+    on_order = Membership.on_order
+
+    def changed(self, order):
+        if order.WhichOneof('order') != 'open' or self.open is None:
+            on_order(self, order)
+    Membership.on_order = changed
+
+
 def endless():
     run = Membership.run
 
@@ -189,6 +198,7 @@ FAULTS = {
     'old-attempt': lambda: before_sending(lambda m: keep_first(m, 'attempt')),
     'never-joins-again': lambda: setattr(worker, 'REJOIN', ()),
     'always-joins-again': lambda: setattr(worker, 'REJOIN', tuple(grpc.StatusCode)),
+    'ignores-a-second-open': ignores_a_second_open,
     'never-stops': endless,
     'hangs-after-a-loss': hangs_after_a_loss,
     'forgets-the-residual': forgets_the_residual,
