@@ -10,6 +10,11 @@ import rows
 import steps
 
 
+# Micro-batches whose rows are requested ahead. A server refuses more than 4096
+# requests that it has not answered.
+MOST_AHEAD = 1024
+
+
 class RowSum:
     """The gradient sums of rows of a node, for each table."""
 

@@ -505,7 +505,8 @@ class Membership:
                 self.tables.send(step, node, total.samples, self.row_sums, rate)
         # Mode asynchronous computes from the newest rows: it requests none ahead.
         if self.tables is not None and not asynchronous and step + 1 < self.rounds:
-            for leaf in leaves:  # They are probably those of the next step.
+            # They are probably those of the next step.
+            for leaf in leaves[:tables.MOST_AHEAD]:
                 self.tables.expect(step + 1, leaf, self.keys_of(step + 1, leaf))
 
     def nodes_of(self, leaves):

@@ -243,6 +243,12 @@ class RowsTest(unittest.TestCase):
         self.assertEqual(step(self.worker), 'train')
         self.assertEqual(self.requested(), [3, 3, 4, 4])
 
+    def test_requests_the_rows_of_few_micro_batches_ahead(self):
+        self.make()
+        with unittest.mock.patch('tables.MOST_AHEAD', 1):
+            step(self.worker)
+        self.assertEqual(self.requested(), [5, 5, 6])
+
     def test_reads_the_newest_version_in_mode_asynchronous(self):
         self.make(ASYNCHRONOUS)
         order(self.worker, claimed=RENDEZVOUS.Claimed(step=7))
