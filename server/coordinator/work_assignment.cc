@@ -152,7 +152,14 @@ void WorkAssignment::TellFinished() {
     return;
   }
   for (const auto& [incarnation, member] : attempt_.membership.members()) {
-    if (incarnation != untrained_from_) member.link->Send(order);
+    if (incarnation == untrained_from_) continue;
+    if (member.opened) {
+      member.link->Send(order);
+    } else {
+      // It may open its data for a long time yet, and would receive the weights
+      // for nothing.
+      member.link->Close(absl::OutOfRangeError("the job is done"));
+    }
   }
 }
 

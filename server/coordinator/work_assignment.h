@@ -66,8 +66,9 @@ class WorkAssignment {
   // or if the job stops early.
   void AnnounceEvaluated();
 
-  // Tells all workers that the job has finished. If some have untrained
-  // tensors, first tells only one of them, which sends these.
+  // Tells all workers that the job has finished, and closes the links of those
+  // that have not received Open. If some have untrained tensors, first tells
+  // only one of them, which sends these.
   void TellFinished();
   // Adds a part of the untrained tensors. When they are complete, tells the
   // other workers that the job has finished. Returns FailedPrecondition if the

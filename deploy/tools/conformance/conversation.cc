@@ -205,8 +205,8 @@ void Conversation::OnWorkerMessage(const void* call,
       return CheckContribution(message.contribution());
     case WorkerMessage::kRowContribution:
       if (stay_.exchanges.count(call) == 0) return;
-      CheckAssigned(message.row_contribution().step(),
-                    message.row_contribution().node());
+      CheckWork(message.row_contribution().step(),
+                message.row_contribution().node());
       if (const auto fault = stay_.OnRows(message.row_contribution())) {
         Add(fault->what, fault->rule);
       }
@@ -247,18 +247,15 @@ void Conversation::CheckContribution(const Contribution& contribution) {
                             "synced ends when the first Deal "
                             "arrives"));
   }
+  CheckWork(contribution.step(), contribution.node());
   if (leases_steps_) {
-    CheckLeased(contribution);
-  } else {
-    CheckAssigned(contribution.step(), contribution.node());
-  }
-  if (const auto fault = stay_.CheckTables(contribution.step())) {
-    Add(fault->what, fault->rule);
+    if (const auto fault = stay_.CheckBaseVersion(contribution)) {
+      Add(fault->what, fault->rule);
+    }
   }
   const int sent = ++stay_.sent[{contribution.step(), contribution.chunk(),
                                  contribution.node()}];
-  const auto refusals = stay_.refusals.find(contribution.step());
-  if (sent > 1 + (refusals == stay_.refusals.end() ? 0 : refusals->second)) {
+  if (sent > stay_.Times(contribution.step())) {
     Add(absl::StrCat("step ", contribution.step(), ": it sent chunk ",
                      contribution.chunk(), " of node ", contribution.node(),
                      " twice"),
@@ -268,57 +265,18 @@ void Conversation::CheckContribution(const Contribution& contribution) {
   }
 }
 
-void Conversation::CheckLeased(const Contribution& contribution) {
-  const int64_t step = contribution.step();
-  if (stay_.leased.count(step) == 0) {
+void Conversation::CheckWork(int64_t step, int node) {
+  if (!leases_steps_) {
+    auto fault = stay_.CheckAssigned(step, node, micro_batches_);
+    if (!fault.has_value()) fault = stay_.CheckTables(step);
+    if (fault.has_value()) Add(fault->what, fault->rule);
+  } else if (stay_.leased.count(step) == 0) {
     Add(absl::StrCat("it sent a Contribution to step ", step,
                      ", which no Claimed has leased to it"),
         absl::StrCat(kAsynchronousRule,
                      "a step belongs to the worker to which it is leased "
                      "(item 1)"));
   }
-  const int chunk = contribution.chunk();
-  const int64_t base = contribution.base_version();
-  const std::string what = absl::StrCat("step ", step, ": the base_version of ",
-                                        "chunk ", chunk, " is ", base);
-  const auto newest = stay_.versions.find(chunk);
-  if (newest == stay_.versions.end() || base > newest->second) {
-    Add(absl::StrCat(what, ", a version that it has not received"),
-        absl::StrCat(kAsynchronousRule,
-                     "base_version is the version that the gradient was "
-                     "computed from (item 2)"));
-  }
-  const auto requested = stay_.at_lease_request.find(chunk);
-  if (!stay_.leases_ahead && requested != stay_.at_lease_request.end() &&
-      base < requested->second) {
-    Add(absl::StrCat(what, ", but it had received version ", requested->second,
-                     " when it requested the lease"),
-        "WORKER.md, States: in mode asynchronous, compute the step from the "
-        "newest versions");
-  }
-}
-
-void Conversation::CheckAssigned(int64_t step, int node) {
-  // The leaves below the node.
-  int begin = node;
-  int end = begin + 1;
-  while (begin > 0 && begin < micro_batches_) {
-    begin *= 2;
-    end *= 2;
-  }
-  begin -= micro_batches_;
-  end -= micro_batches_;
-  const bool assigned = std::any_of(
-      stay_.deals.begin(), stay_.deals.end(), [begin, end](const Deal& deal) {
-        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
-      });
-  // The server reports nodes that do not exist.
-  if (assigned || begin < 0) return;
-  Add(absl::StrCat("step ", step, ": it sent node ", node, " (micro-batches ",
-                   begin, " to ", end - 1, "), which no Deal assigned to it"),
-      absl::StrCat(kStepRule,
-                   "a worker computes the micro-batches that it "
-                   "is assigned (items 1 and 2)"));
 }
 
 void Conversation::OnOutcome(const Outcome& outcome) {

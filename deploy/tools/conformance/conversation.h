@@ -90,12 +90,10 @@ class Conversation {
   void CheckHello(const Hello& hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckContribution(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // CheckLeased checks that the step of the contribution was leased to the
-  // worker. CheckAssigned checks that the contribution's node of the summation
-  // tree was assigned to the worker.
-  void CheckLeased(const Contribution& contribution)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CheckAssigned(int64_t step, int node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Checks that the worker may contribute this node of the summation tree to
+  // this step: that the step was leased to it or, in the other modes, that the
+  // node was assigned to it, and that all tables are complete at the step.
+  void CheckWork(int64_t step, int node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnClaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)

@@ -18,11 +18,68 @@ std::optional<int64_t> WorkerStay::Version() const {
   return least;
 }
 
+std::optional<Fault> WorkerStay::CheckAssigned(int64_t step, int node,
+                                               int micro_batches) const {
+  // The leaves below the node.
+  int begin = node;
+  int end = begin + 1;
+  while (begin > 0 && begin < micro_batches) {
+    begin *= 2;
+    end *= 2;
+  }
+  begin -= micro_batches;
+  end -= micro_batches;
+  const bool assigned =
+      std::any_of(deals.begin(), deals.end(), [begin, end](const Deal& deal) {
+        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
+      });
+  // The server reports nodes that do not exist.
+  if (assigned || begin < 0) return std::nullopt;
+  return Fault{
+      absl::StrCat("step ", step, ": it sent node ", node, " (micro-batches ",
+                   begin, " to ", end - 1, "), which no Deal assigned to it"),
+      absl::StrCat(kStepRule,
+                   "a worker computes the micro-batches that it "
+                   "is assigned (items 1 and 2)")};
+}
+
+std::optional<Fault> WorkerStay::CheckBaseVersion(
+    const Contribution& contribution) const {
+  const int chunk = contribution.chunk();
+  const int64_t base = contribution.base_version();
+  const std::string what =
+      absl::StrCat("step ", contribution.step(), ": the base_version of chunk ",
+                   chunk, " is ", base);
+  const auto newest = versions.find(chunk);
+  if (newest == versions.end() || base > newest->second) {
+    return Fault{absl::StrCat(what, ", a version that it has not received"),
+                 absl::StrCat(kAsynchronousRule,
+                              "base_version is the version that the gradient "
+                              "was computed from (item 2)")};
+  }
+  const auto requested = at_lease_request.find(chunk);
+  if (leases_ahead || requested == at_lease_request.end() ||
+      base >= requested->second) {
+    return std::nullopt;
+  }
+  return Fault{
+      absl::StrCat(what, ", but it had received version ", requested->second,
+                   " when it requested the lease"),
+      absl::StrCat(kStatesRule,
+                   "in mode asynchronous, compute the step from the newest "
+                   "versions")};
+}
+
+int WorkerStay::Times(int64_t step) const {
+  const auto found = refusals.find(step);
+  return 1 + (found == refusals.end() ? 0 : found->second);
+}
+
 std::optional<Fault> WorkerStay::OnRows(const RowContribution& rows) {
-  if (std::optional<Fault> early = CheckTables(rows.step())) return early;
   if (!rows.last()) return std::nullopt;
   const int servers = ++rows_sent[{rows.step(), rows.node()}];
-  if (!admission.has_value() || servers <= admission->server_address_size()) {
+  if (!admission.has_value() ||
+      servers <= Times(rows.step()) * admission->server_address_size()) {
     return std::nullopt;
   }
   return Fault{absl::StrCat("step ", rows.step(), ": it sent the rows of node ",

@@ -74,7 +74,18 @@ struct WorkerStay {
   // Returns the smallest of the chunks' newest versions, or nullopt if a chunk
   // has none.
   std::optional<int64_t> Version() const;
-  // Records a message with rows. Returns its fault, if it has one.
+  // Returns the fault of a contribution to a node of the summation tree that
+  // was not assigned to the worker.
+  std::optional<Fault> CheckAssigned(int64_t step, int node,
+                                     int micro_batches) const;
+  // Mode asynchronous only: returns the fault of a contribution from a version
+  // that the worker has not received, or that was old when it requested the
+  // lease.
+  std::optional<Fault> CheckBaseVersion(const Contribution& contribution) const;
+  // Returns how often the worker may send each contribution to a step.
+  int Times(int64_t step) const;
+  // Records a message with rows. Returns the fault of rows that were sent too
+  // often.
   std::optional<Fault> OnRows(const RowContribution& rows);
   // Returns the fault of a contribution to a step before all servers have
   // announced that their tables are complete at this version.

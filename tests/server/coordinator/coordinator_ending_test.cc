@@ -119,6 +119,20 @@ TEST_F(CoordinatorEndingTest, WaitsForTheTensorsAsLongAsTheyArrive) {
   EXPECT_TRUE(Finished(workers_[1]).has_value());
 }
 
+// It may open its data for much longer than the others wait for its Farewell.
+TEST_F(CoordinatorEndingTest, AWorkerThatIsNotReadyIsSentAway) {
+  Begin();
+  FakeWorker late;
+  ASSERT_TRUE(Join(&late).ok());
+  Steps(0, 4);
+  EXPECT_TRUE(late.closed.ok());
+  ASSERT_TRUE(Say(&workers_[0], Tensor(/*last=*/true)).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(late.closed)) << late.closed;
+  EXPECT_FALSE(Finished(late).has_value());
+  ASSERT_TRUE(Finished(workers_[1]).has_value());
+  EXPECT_TRUE(workers_[1].closed.ok());
+}
+
 TEST_F(CoordinatorEndingTest, AProgramEndsTheJobAtItsVersion) {
   Begin();
   Steps(0, 2);

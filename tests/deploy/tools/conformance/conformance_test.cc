@@ -27,6 +27,8 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 
 constexpr char kPython[] = "/usr/bin/python3";
+constexpr char kAsynchronous[] =
+    "exchange.parameter_server.consistency={asynchronous {}}";
 
 std::vector<std::string> CheckCommand(const std::string& worker,
                                       const std::vector<std::string>& flags) {
@@ -75,6 +77,9 @@ TEST(ConformanceTest, TheBuiltInWorkerPassesWithTables) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_output;
   EXPECT_THAT(result.standard_output, AllOf(HasSubstr("two-servers  passed"),
                                             HasSubstr("two-workers  passed")));
+  const CommandResult asynchronous = Check(
+      BuiltIn(), {"--job", job, "--filter", "two", "--set", kAsynchronous});
+  EXPECT_EQ(asynchronous.exit_code, 0) << asynchronous.standard_output;
   const CommandResult rows =
       Check(BuiltIn(), {"--job", job, "--filter", "eight-bit-rows"});
   EXPECT_EQ(rows.exit_code, 0) << rows.standard_output;
@@ -168,8 +173,6 @@ struct Mode {
 
 constexpr char kLocalSteps[] =
     "exchange.parameter_server.consistency={local_steps {inner_steps: 3}}";
-constexpr char kAsynchronous[] =
-    "exchange.parameter_server.consistency={asynchronous {}}";
 constexpr char kTopK[] = "exchange.compression={top_k {fraction: 0.1}}";
 
 std::vector<Mode> Modes() {

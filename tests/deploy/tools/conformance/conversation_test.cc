@@ -384,6 +384,28 @@ TEST_F(LeasedConversationTest, ACorrectWorkerHasNoFault) {
   EXPECT_EQ(What(), "");
 }
 
+// It need not wait for TablesComplete, and sends rows again after a refusal.
+TEST_F(LeasedConversationTest, TheRowsOfALeasedStepAreExpected) {
+  TablesComplete(0);
+  Claim();
+  Claimed(3);
+  for (const bool refused : {true, false}) {
+    Send(/*step=*/3, /*chunk=*/0, /*base_version=*/0);
+    for (const void* call : {&call_, &other_call_}) {
+      ContributeRows(call, /*step=*/3, /*node=*/1);
+    }
+    Answer(3, 0, refused);
+  }
+  EXPECT_EQ(What(), "");
+  ContributeRows(&call_, /*step=*/3, /*node=*/1);
+  EXPECT_THAT(What(), HasSubstr("twice"));
+}
+
+TEST_F(LeasedConversationTest, TheRowsOfAStepMustBeLeased) {
+  ContributeRows(&call_, /*step=*/4, /*node=*/1);
+  EXPECT_THAT(What(), HasSubstr("step 4, which no Claimed"));
+}
+
 TEST_F(LeasedConversationTest, AStepMustBeLeased) {
   Claim();
   Claimed(3);
