@@ -64,7 +64,7 @@ def interrupt_train():
         frame = sys._current_frames()[threading.main_thread().ident]
         return [frame.f_code.co_name for frame, _ in traceback.walk_stack(frame)]
 
-    while functions()[0] != 'wait' or 'train' not in functions():
+    while functions()[:3] != ['wait', 'wait', 'train']:
         pass
     interrupt_main()
 

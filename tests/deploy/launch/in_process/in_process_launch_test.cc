@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "common/job/job.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
@@ -179,9 +182,14 @@ TEST(InProcessLaunchTest, ASignalStopsTheJobAtACheckpointFromWhichItResumes) {
 
 TEST(InProcessLaunchTest, TheEventsOfTheRunnerAreRecorded) {
   Runs runs("mlp");
-  runs.Set("steps=2000");
   JobLaunch launch = runs.Launch(/*workers=*/2, /*servers=*/1);
   launch.workers.fewest = 1;
+  const std::string events = launch.output + "/events.jsonl";
+  const auto is_recorded = [&events] {
+    return std::filesystem::exists(events) &&
+           absl::StrContains(ReadWholeFile(events), "process_ended");
+  };
+  absl::Notification recorded;
   InProcessDevices devices;
   devices.workers.assign(2, DeviceName{DeviceName::Kind::kCpu});
   const TrainingSources sources;
@@ -189,11 +197,21 @@ TEST(InProcessLaunchTest, TheEventsOfTheRunnerAreRecorded) {
   ProcessThreads threads([&runs] { runs.signals()->Wake(); });
   JobRunnerOptions options =
       InProcessRunnerOptions(launch, devices, sources, &network);
-  options.worker = [make = options.worker](int rank, const std::string& to) {
+  options.on_tick = [&](const StatusReply&) {
+    if (!recorded.HasBeenNotified() && is_recorded()) recorded.Notify();
+  };
+  options.worker = [&recorded, make = options.worker](int rank,
+                                                      const std::string& to) {
     ProcessSpec spec = make(rank, to);
     if (rank == 1) {
       spec.body = [](const ThreadContext&) {
         return absl::InvalidArgumentError("no data");
+      };
+    } else {
+      // The job could end before the runner has noticed that worker 1 has.
+      spec.body = [&recorded, body = spec.body](const ThreadContext& context) {
+        recorded.WaitForNotificationWithTimeout(absl::Minutes(1));
+        return body(context);
       };
     }
     return spec;
@@ -201,8 +219,7 @@ TEST(InProcessLaunchTest, TheEventsOfTheRunnerAreRecorded) {
   JobRunner runner(std::move(options), &threads);
   const JobEnd end = runner.Wait(runs.signals());
   EXPECT_TRUE(end.status.ok()) << end.status;
-  EXPECT_THAT(ReadWholeFile(launch.output + "/events.jsonl"),
-              HasSubstr("process_ended"));
+  EXPECT_TRUE(is_recorded());
 }
 
 TEST(InProcessLaunchTest, AWorkerThatCannotTakePartIsNamedWithItsLog) {

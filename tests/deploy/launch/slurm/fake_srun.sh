@@ -22,10 +22,13 @@ if [ "$node" = "$FAKE_SRUN_APART" ]; then
 fi
 export SLURMD_NODENAME="$node" SLURM_LAUNCH_NODE_IPADDR=127.0.0.1 \
   SLURM_STEP_ID=0
-# A shell connects the input of background commands to /dev/null.
+# The task writes its PID itself, before it runs the command: the command may make
+# its starter kill this script. A shell connects the input of background commands
+# to /dev/null.
 exec 3<&0
-setsid "$@" <&3 3<&- &
+setsid sh -c '
+  if [ -n "$FAKE_SRUN_PIDS" ]; then echo "$0 $$" >>"$FAKE_SRUN_PIDS"; fi
+  exec "$@"' "$node" "$@" <&3 3<&- &
 pid=$!
 exec 3<&- </dev/null
-if [ -n "$FAKE_SRUN_PIDS" ]; then echo "$node $pid" >>"$FAKE_SRUN_PIDS"; fi
 wait $pid

@@ -369,8 +369,9 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"other-micro-batches", "two-workers",
                  "no Deal assigned|not in the worker's assignment",
                  "A step|What servers refuse"},
-        Sabotage{"old-incarnation", "expired-lease", "Hello.incarnation is 1",
-                 "A job from start to end"},
+        // The worker's first lease, too, may expire on a slow machine.
+        Sabotage{"old-incarnation", "expired-lease",
+                 "Hello.incarnation is [0-9]+", "A job from start to end"},
         Sabotage{"forgets-the-residual", "train", "left out of a step",
                  "ENCODINGS.md, Compression", kTopK},
         Sabotage{"rounds-to-zero", "bfloat16", "rounds sums to 16 bits",

@@ -457,10 +457,16 @@ TEST_F(DashboardTest, AnswersWithAsManyLinesAsFit) {
   }
   Write("a/metrics.jsonl", lines);
   Make();
-  const HttpResponse response = Get("/api/lines", "run=0&count=200");
-  EXPECT_LT(response.body.size(), 5 << 20);
-  const auto json = ParseOrderedJson(response.body);
-  EXPECT_EQ(json["total"], 20);
+  nlohmann::ordered_json json;
+  int total = 0;
+  // A request may end before it has read all lines, but reads a few.
+  for (int i = 0; i < 20 && total < 20; ++i) {
+    const HttpResponse response = Get("/api/lines", "run=0&count=200");
+    EXPECT_LT(response.body.size(), 5 << 20);
+    json = ParseOrderedJson(response.body);
+    total = json["total"];
+  }
+  EXPECT_EQ(total, 20);
   ASSERT_EQ(json["lines"].size(), 2);
   EXPECT_EQ(json["lines"][1]["step"], 20) << "the last one is included";
 }

@@ -130,7 +130,7 @@ TEST_F(MetricsIndexTest, ReadsLongLines) {
   Append(absl::StrCat("{\"step\":2,\"loss\":4,\"workers\":[\"", padding,
                       "\"]}\n{\"step\":3,\"loss\":3}\n"));
   MetricsIndex index(Opener());
-  index.Update();
+  index.Update(absl::InfiniteDuration());
   ASSERT_THAT(index.lines(), SizeIs(3));
   EXPECT_EQ(index.lines()[1].values[kLoss], 4);
   EXPECT_EQ(ReadLine(index, index.lines()[2]), "{\"step\":3,\"loss\":3}");
