@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/run_until_it_hits.h"
 
 namespace tributary {
 namespace {
@@ -16,12 +17,11 @@ constexpr char kFaultMatrixProgram[] = "tests/faults/tributary_with_failpoints";
 // machine, checkpoints may be skipped, and the job may end before the failpoint
 // has acted. Such a run must succeed, but is repeated.
 FaultResult RunUntilItActs(const FaultCase& fault, int actions) {
-  constexpr int kMaxRuns = 10;
   FaultResult result;
-  for (int run = 0; run < kMaxRuns; ++run) {
+  RunUntilItHits([&] {
     result = RunFault(fault, MakeTestFolder());
-    if (!result.status.ok() || result.actions == actions) break;
-  }
+    return !result.status.ok() || result.actions == actions;
+  });
   return result;
 }
 

@@ -1,11 +1,5 @@
 #include "tests/integration/network_cluster.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -15,40 +9,13 @@
 #include "tests/faults/process_cluster.h"
 #include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/network/reserved_port.h"
 #include "tests/support/tiny_jobs.h"
 
 namespace tributary {
 namespace {
 
 constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
-
-// Reserves a port of 127.0.0.1: the kernel does not assign it to another socket
-// unless that socket requests it.
-class ReservedPort {
- public:
-  ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int on = 1;
-    sockaddr_in address = {};
-    socklen_t size = sizeof(address);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // A listener that also sets SO_REUSEADDR can share the port with this
-    // socket.
-    if (setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) !=
-            0) {
-      std::abort();
-    }
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  ~ReservedPort() { close(socket_); }
-  const std::string& address() const { return address_; }
-
- private:
-  const int socket_;
-  std::string address_;
-};
 
 int64_t Attempts(const std::string& folder) {
   std::ifstream file(folder + "/run/attempt");

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/job.pb.h"
-#include "tests/support/tcp_proxy.h"
+#include "tests/support/network/tcp_proxy.h"
 
 namespace tributary {
 

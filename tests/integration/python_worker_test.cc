@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/tensor_io/safetensors_file.h"
@@ -17,6 +18,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/command_runner.h"
+#include "tests/support/network/reserved_port.h"
+#include "tests/support/run_until_it_hits.h"
 
 namespace tributary {
 namespace {
@@ -135,6 +138,12 @@ class PythonWorkerTest : public testing::Test {
     return command;
   }
 
+  nlohmann::json Summary(const std::string& output) {
+    return nlohmann::json::parse(
+        ReadWholeFile(absl::StrCat(folder_, "/", output, "/summary.json")),
+        nullptr, /*allow_exceptions=*/false);
+  }
+
   Result ReadResult(const std::string& output) {
     Result result;
     const std::string run = absl::StrCat(folder_, "/", output);
@@ -146,11 +155,8 @@ class PythonWorkerTest : public testing::Test {
       values.resize((tensor.end - tensor.begin) / sizeof(float));
       EXPECT_TRUE(model->ReadFloats(tensor, absl::MakeSpan(values)).ok());
     }
-    const nlohmann::json summary =
-        nlohmann::json::parse(ReadWholeFile(run + "/summary.json"), nullptr,
-                              /*allow_exceptions=*/false);
-    result.evaluation_loss =
-        summary.value(nlohmann::json::json_pointer("/evaluation/loss"), -1.0);
+    result.evaluation_loss = Summary(output).value(
+        nlohmann::json::json_pointer("/evaluation/loss"), -1.0);
     return result;
   }
 
@@ -365,17 +371,26 @@ TEST_F(PythonWorkerTest, JoinsAgainAfterTheServerWasKilled) {
   Job job;
   job.steps = 400;
   job.more = "checkpoint { every_steps: 10 } output { log_every_steps: 5 }";
-  auto server =
-      std::make_unique<BackgroundCommand>(Server(job, "killed", "127.0.0.1:0"));
-  const std::string address = Address(*server);
-  BackgroundCommand worker(Worker(kTheirs, address));
-  ASSERT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 6));
-  server.reset();  // SIGKILL.
-  BackgroundCommand next(Server(job, "killed", address, {"--resume", "auto"}));
-  const CommandResult result = worker.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error, HasSubstr("joining again"));
-  ASSERT_EQ(next.Wait().exit_code, 0);
+  // No other process may take it between the servers.
+  const ReservedPort port;
+  RunUntilItHits([&] {
+    std::filesystem::remove_all(folder_ + "/killed");
+    auto server = std::make_unique<BackgroundCommand>(
+        Server(job, "killed", port.address()));
+    EXPECT_EQ(Address(*server), port.address());
+    BackgroundCommand worker(Worker(kTheirs, port.address()));
+    EXPECT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 6));
+    server.reset();  // SIGKILL.
+    BackgroundCommand next(
+        Server(job, "killed", port.address(), {"--resume", "auto"}));
+    const CommandResult result = worker.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    if (!absl::StrContains(result.standard_error, "joining again")) {
+      return false;
+    }
+    EXPECT_EQ(next.Wait().exit_code, 0);
+    return true;
+  });
   Job alone = job;
   alone.workers = {kOurs};
   ExpectNear(ReadResult("killed"), Train(alone, {kOurs}, "ours"));
@@ -386,14 +401,18 @@ TEST_F(PythonWorkerTest, OurWorkerFinishesTheStepsOfOneThatWasKilled) {
   job.steps = 400;
   job.workers = {kTheirs, kOurs};
   job.more = "output { log_every_steps: 5 }";
-  BackgroundCommand server(Server(job, "killed", "127.0.0.1:0"));
-  const std::string address = Address(server);
-  auto theirs = std::make_unique<BackgroundCommand>(Worker(kTheirs, address));
-  BackgroundCommand ours(Worker(kOurs, address));
-  ASSERT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 3));
-  theirs.reset();  // SIGKILL.
-  EXPECT_EQ(ours.Wait().exit_code, 0);
-  ASSERT_EQ(server.Wait().exit_code, 0);
+  RunUntilItHits([&] {
+    std::filesystem::remove_all(folder_ + "/killed");
+    BackgroundCommand server(Server(job, "killed", "127.0.0.1:0"));
+    const std::string address = Address(server);
+    auto theirs = std::make_unique<BackgroundCommand>(Worker(kTheirs, address));
+    BackgroundCommand ours(Worker(kOurs, address));
+    EXPECT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 3));
+    theirs.reset();  // SIGKILL.
+    EXPECT_EQ(ours.Wait().exit_code, 0);
+    EXPECT_EQ(server.Wait().exit_code, 0);
+    return Summary("killed").value("workers_lost", 0) >= 1;
+  });
   Job alone = job;
   alone.workers = {kOurs};
   ExpectNear(ReadResult("killed"), Train(alone, {kOurs}, "ours"));

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/run_until_it_hits.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -34,22 +35,26 @@ TEST(RankTest, TheNewestProcessOfARankTakesItsPlace) {
     ASSERT_TRUE(cluster.Await().ok());
     expected = cluster.Summary()["weights_sha256"];
   }
-  LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/2,
-                       RankDirectory("run"));
-  int newest = cluster.StartWorkerOfRank(0);
-  const int other = cluster.StartWorkerOfRank(1);
-  for (const int64_t step : {5, 300}) {
-    cluster.AwaitStep(step);
-    const int older = newest;
-    newest = cluster.StartWorkerOfRank(0);
-    EXPECT_THAT(
-        cluster.AwaitWorker(older),
-        StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("rank 0 ")));
-  }
-  EXPECT_TRUE(cluster.Await().ok());
-  EXPECT_TRUE(cluster.worker_status(newest).ok());
-  EXPECT_TRUE(cluster.worker_status(other).ok());
-  EXPECT_EQ(cluster.Summary()["weights_sha256"], expected);
+  RunUntilItHits([&] {
+    LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/2,
+                         RankDirectory("run"));
+    int newest = cluster.StartWorkerOfRank(0);
+    const int other = cluster.StartWorkerOfRank(1);
+    for (const int64_t step : {5, 300}) {
+      cluster.AwaitStep(step);
+      const int older = newest;
+      newest = cluster.StartWorkerOfRank(0);
+      const absl::Status status = cluster.AwaitWorker(older);
+      if (status.ok()) return false;  // The job has ended before.
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("rank 0 ")));
+    }
+    EXPECT_TRUE(cluster.Await().ok());
+    EXPECT_TRUE(cluster.worker_status(newest).ok());
+    EXPECT_TRUE(cluster.worker_status(other).ok());
+    EXPECT_EQ(cluster.Summary()["weights_sha256"], expected);
+    return true;
+  });
 }
 
 // A cluster manager restarts a failed worker with the same rank.

@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/command_runner.h"
+#include "tests/support/run_until_it_hits.h"
 #include "tests/support/tiny_jobs.h"
 
 namespace tributary {
@@ -26,6 +28,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr int kSteps = 1500;
+// Steps of a job that must not end before it is stopped, however late that is.
+constexpr char kEndless[] = "10000000";
 
 class ResumeTest : public testing::TestWithParam<const char*> {
  protected:
@@ -36,6 +40,12 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     job.mutable_checkpoint()->set_every_steps(25);
     job.mutable_evaluation()->set_every_steps(500);
     job.mutable_output()->set_log_every_steps(1);
+    if (job.has_schedule()) {
+      // One that does not depend on --steps.
+      job.mutable_schedule()->set_decay(ScheduleSpec::EXPONENTIAL);
+      job.mutable_schedule()->set_decay_every_steps(100);
+      job.mutable_schedule()->set_decay_factor(0.5);
+    }
     if (job.optimizer().has_sgd()) {
       job.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
     }
@@ -74,6 +84,23 @@ class ResumeTest : public testing::TestWithParam<const char*> {
 
   std::string Digest(const std::string& output) {
     return Summary(output).value("weights_sha256", "");
+  }
+
+  // Returns the number of steps with which a stopped job completes some more.
+  std::string StepsToGoOn(const std::string& output) {
+    constexpr int kMore = 60;
+    return absl::StrCat(Summary(output).value("steps", 0) + kMore);
+  }
+
+  // Sends `signal` to server 1, if it still runs, after the first `lines` of
+  // metrics.jsonl.
+  void SignalServer1(const BackgroundCommand& launcher, int lines, int signal) {
+    EXPECT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", lines));
+    for (const pid_t child : ChildrenOf(launcher.pid())) {
+      if (CommandLineOf(child).find("--shard 1") != std::string::npos) {
+        kill(child, signal);
+      }
+    }
   }
 
   // Returns the steps in metrics.jsonl, without evaluations.
@@ -131,13 +158,13 @@ class ResumeTest : public testing::TestWithParam<const char*> {
 
 TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
   WriteJob("clipping");
-  ASSERT_EQ(RunCommand(Train("calm", 1, 2)).exit_code, 0);
   const std::vector<std::pair<int, int>> stages = {
       {1, 1}, {2, 3}, {3, 8}, {2, 1}};
   for (const auto& [servers, workers] : stages) {
     const int lines = static_cast<int>(Steps("stopped").size());
     BackgroundCommand launcher(
-        Train("stopped", servers, workers, {"--resume", "auto"}));
+        Train("stopped", servers, workers,
+              {"--resume", "auto", "--steps", kEndless}));
     ASSERT_TRUE(AwaitLines(folder_ + "/stopped/metrics.jsonl", lines + 40));
     launcher.Signal(SIGTERM);
     const CommandResult result = launcher.Wait();
@@ -145,9 +172,12 @@ TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
     EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
     EXPECT_EQ(Summary("stopped").value("status", ""), "stopped");
   }
+  const std::string steps = StepsToGoOn("stopped");
   // A run's folder contains its job.
-  RunExpecting(0, {kTributary, "train", "--resume", folder_ + "/stopped",
-                   "--servers", "1", "--workers", "2", "--quiet"});
+  RunExpecting(
+      0, {kTributary, "train", "--resume", folder_ + "/stopped", "--servers",
+          "1", "--workers", "2", "--quiet", "--steps", steps});
+  ASSERT_EQ(RunCommand(Train("calm", 1, 2, {"--steps", steps})).exit_code, 0);
   EXPECT_EQ(Digest("stopped"), Digest("calm"));
   EXPECT_EQ(Summary("stopped")["evaluation"], Summary("calm")["evaluation"]);
   // metrics.jsonl has every step once.
@@ -157,12 +187,11 @@ TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
 // Workers send their state to the server, which saves it before it stops.
 TEST_F(ResumeTest, SoDoesAnAllReduce) {
   WriteJob("clipping");
-  ASSERT_EQ(RunCommand(Train("calm", 1, 2)).exit_code, 0);
   for (const char* const sharded : {"false", "true"}) {
     const int lines = static_cast<int>(Steps("stopped").size());
     BackgroundCommand launcher(
         Train("stopped", 1, 2,
-              {"--resume", "auto", "--set",
+              {"--resume", "auto", "--steps", kEndless, "--set",
                absl::StrCat("exchange.all_reduce={shard_optimizer: ", sharded,
                             " chunk_bytes: 4096}")}));
     ASSERT_TRUE(AwaitLines(folder_ + "/stopped/metrics.jsonl", lines + 40));
@@ -171,7 +200,10 @@ TEST_F(ResumeTest, SoDoesAnAllReduce) {
     EXPECT_EQ(result.exit_code, 75) << result.standard_error;
   }
   // A checkpoint does not depend on the exchange.
-  RunExpecting(0, Train("stopped", 2, 3, {"--resume", "auto"}));
+  const std::string steps = StepsToGoOn("stopped");
+  RunExpecting(0,
+               Train("stopped", 2, 3, {"--resume", "auto", "--steps", steps}));
+  ASSERT_EQ(RunCommand(Train("calm", 1, 2, {"--steps", steps})).exit_code, 0);
   EXPECT_EQ(Digest("stopped"), Digest("calm"));
   EXPECT_EQ(Steps("stopped"), Steps("calm"));
 }
@@ -420,17 +452,15 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   const std::vector<std::string> rare = {"--set",
                                          "checkpoint.every_steps=1400"};
   ASSERT_EQ(RunCommand(Train("calm", 1, 1, rare)).exit_code, 0);
-  BackgroundCommand launcher(Train("run", 2, 2, rare));
-  ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 40));
-  for (const pid_t child : ChildrenOf(launcher.pid())) {
-    if (CommandLineOf(child).find("--shard 1") != std::string::npos) {
-      ASSERT_EQ(kill(child, SIGTERM), 0);
-    }
-  }
-  const CommandResult result = launcher.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("server-1 exited with code 75; restarting it"));
+  RunUntilItHits([&] {
+    std::filesystem::remove_all(folder_ + "/run");
+    BackgroundCommand launcher(Train("run", 2, 2, rare));
+    SignalServer1(launcher, /*lines=*/40, SIGTERM);
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return absl::StrContains(result.standard_error,
+                             "server-1 exited with code 75; restarting it");
+  });
   EXPECT_EQ(Digest("run"), Digest("calm"));
   EXPECT_EQ(Steps("run"), Steps("calm"));
   const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
@@ -442,17 +472,15 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
 // server.
 TEST_P(ResumeTest, SurvivesTheLossOfAServer) {
   WriteJob(GetParam());
-  BackgroundCommand launcher(Train("run", 2, 2));
-  ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 4));
-  for (const pid_t child : ChildrenOf(launcher.pid())) {
-    if (CommandLineOf(child).find("--shard 1") != std::string::npos) {
-      ASSERT_EQ(kill(child, SIGKILL), 0);
-    }
-  }
-  const CommandResult result = launcher.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_EQ(Summary("run").value("steps", 0), kSteps);
-  EXPECT_GE(Summary("run").value("attempt", 0), 2);
+  RunUntilItHits([&] {
+    std::filesystem::remove_all(folder_ + "/run");
+    BackgroundCommand launcher(Train("run", 2, 2));
+    SignalServer1(launcher, /*lines=*/4, SIGKILL);
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(Summary("run").value("steps", 0), kSteps);
+    return Summary("run").value("attempt", 0) >= 2;
+  });
   if (std::string(GetParam()) == "local_steps") {
     ASSERT_EQ(RunCommand(Train("calm", 1, 1)).exit_code, 0);
     EXPECT_EQ(Digest("run"), Digest("calm"));

@@ -92,13 +92,12 @@ class SecurityTest : public testing::Test {
                                           SecurityDirectory("run"), security);
   }
 
-  // Expects that a worker with these credentials soon gets this error.
+  // Expects that a worker with these credentials gets this error, rather than
+  // that it has tried for too long.
   static void ExpectRefused(LocalCluster* cluster, const Security& worker,
                             absl::StatusCode code, const std::string& name) {
-    const absl::Time start = absl::Now();
     EXPECT_THAT(cluster->AwaitWorker(cluster->StartWorkerWith(worker)),
                 StatusIs(code, HasSubstr(name)));
-    EXPECT_LT(absl::Now() - start, absl::Seconds(5));
   }
 
   const CertificateAndKey authority_ = TestAuthority();

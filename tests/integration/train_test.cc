@@ -1,8 +1,6 @@
 // `tributary train` with real processes: training, failures, stopping and
 // cleanup.
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +15,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/network/reserved_port.h"
+#include "tests/support/run_until_it_hits.h"
 
 namespace tributary {
 namespace {
@@ -73,6 +73,17 @@ class TrainTest : public testing::Test {
       }
     }
     return -1;
+  }
+
+  // Kills the launcher's worker 1, if it still runs, after the first steps.
+  // Returns how many processes the launcher had.
+  size_t KillWorker1(const BackgroundCommand& launcher,
+                     const std::string& output) const {
+    EXPECT_TRUE(AwaitLines(Path(output) + "/metrics.jsonl", 5));
+    const size_t processes = ChildrenOf(launcher.pid()).size();
+    const pid_t worker = FindChild(launcher.pid(), " worker ", "--rank 1");
+    if (worker > 0) kill(worker, SIGKILL);
+    return processes;
   }
 
   static void ExpectAllEnd(const std::vector<pid_t>& processes) {
@@ -183,19 +194,19 @@ TEST_F(TrainTest, StartsNoMoreWorkersThanCanCompute) {
 
 TEST_F(TrainTest, ASpareTakesOverFromALostWorker) {
   ASSERT_EQ(RunCommand(Train("whole", 400)).exit_code, 0);
-  BackgroundCommand launcher(
-      Train("spared", 400,
-            {"--workers", "4", "--spares", "1", "--max-restarts", "0"}));
-  ASSERT_TRUE(AwaitLines(Path("spared/metrics.jsonl"), 5));
-  EXPECT_EQ(ChildrenOf(launcher.pid()).size(), 6u);
-  const pid_t worker = FindChild(launcher.pid(), " worker ", "--rank 1");
-  ASSERT_GT(worker, 0);
-  ASSERT_EQ(kill(worker, SIGKILL), 0);
-  const CommandResult result = launcher.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("1 server, 4 workers and 1 spare, "));
-  EXPECT_EQ(Digest("spared"), Digest("whole"));
+  RunUntilItHits([this] {
+    std::filesystem::remove_all(Path("spared"));
+    BackgroundCommand launcher(
+        Train("spared", 400,
+              {"--workers", "4", "--spares", "1", "--max-restarts", "0"}));
+    const size_t processes = KillWorker1(launcher, "spared");
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_THAT(result.standard_error,
+                HasSubstr("1 server, 4 workers and 1 spare, "));
+    EXPECT_EQ(Digest("spared"), Digest("whole"));
+    return processes == 6 && Summary("spared")["workers_lost"] == 1;
+  });
 }
 
 TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
@@ -239,10 +250,16 @@ TEST_F(TrainTest, RefusesAFolderWithResults) {
 }
 
 TEST_F(TrainTest, ARunThatFailedBeforeItsFirstStepDoesNotBlockItsFolder) {
-  const CommandResult failed =
-      RunCommand(Train("out", 3, {"--workers=1", "--worker-command", "false"}));
-  EXPECT_NE(failed.exit_code, 0);
-  EXPECT_EQ(Summary("out")["status"], "stopped");
+  RunUntilItHits([this] {
+    std::filesystem::remove_all(Path("out"));
+    const CommandResult failed = RunCommand(
+        Train("out", 3, {"--workers=1", "--worker-command", "false"}));
+    EXPECT_NE(failed.exit_code, 0);
+    // The launcher kills a server that does not end in time.
+    if (!std::filesystem::exists(Path("out/summary.json"))) return false;
+    EXPECT_EQ(Summary("out")["status"], "stopped");
+    return true;
+  });
   RunExpecting(0, Train("out", 3, {"--workers=1"}));
   EXPECT_EQ(Summary("out")["status"], "done");
 }
@@ -250,17 +267,17 @@ TEST_F(TrainTest, ARunThatFailedBeforeItsFirstStepDoesNotBlockItsFolder) {
 TEST_F(TrainTest, GoesOnWithTheSameResultWhenAWorkerIsKilled) {
   constexpr int kSteps = 400;
   ASSERT_EQ(RunCommand(Train("whole", kSteps)).exit_code, 0);
-  BackgroundCommand launcher(Train("killed", kSteps));
-  ASSERT_TRUE(AwaitLines(Path("killed/metrics.jsonl"), 5));
-  const pid_t worker = FindChild(launcher.pid(), " worker ", "--rank 1");
-  ASSERT_GT(worker, 0);
-  ASSERT_EQ(kill(worker, SIGKILL), 0);
-  const CommandResult result = launcher.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("warning: worker-1 was killed by SIGKILL"));
-  EXPECT_EQ(Digest("killed"), Digest("whole"));
-  EXPECT_EQ(Summary("killed")["workers_lost"], 1);
+  RunUntilItHits([this] {
+    std::filesystem::remove_all(Path("killed"));
+    BackgroundCommand launcher(Train("killed", kSteps));
+    KillWorker1(launcher, "killed");
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(Digest("killed"), Digest("whole"));
+    return Summary("killed")["workers_lost"] == 1 &&
+           absl::StrContains(result.standard_error,
+                             "warning: worker-1 was killed by SIGKILL");
+  });
 }
 
 TEST_F(TrainTest, FailsWhenAServerIsKilledAndMayNotBeStartedAgain) {
@@ -307,23 +324,10 @@ TEST_F(TrainTest, TrainsTheTableExample) {
   EXPECT_THAT(result.standard_output, HasSubstr("evaluation   loss "));
 }
 
-// Returns a port that no process listens on. The system does not assign it
-// again soon.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 // Server and worker are started by hand, as in two terminals.
 TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
-  const std::string port = absl::StrCat(FreePort());
+  const ReservedPort reserved;
+  const std::string port = absl::StrCat(reserved.port());
   BackgroundCommand server(
       {kTributary, "server", job_, "--steps", "10", "--output", Path("out")},
       {"MASTER_PORT=" + port});
@@ -355,13 +359,13 @@ TEST_F(TrainTest, AServerAloneStopsOnASignal) {
 
 // The server must not wait for workers until --no-worker-timeout.
 TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
-  const std::string port = absl::StrCat(FreePort());
+  const ReservedPort port;
   BackgroundCommand server({kTributary, "server", job_, "--set",
                             absl::StrCat("steps=", kTrainManySteps), "--listen",
-                            "127.0.0.1:" + port, "--output", Path("out")});
+                            port.address(), "--output", Path("out")});
   {
     BackgroundCommand worker(
-        {kTributary, "worker", "--coordinator", "127.0.0.1:" + port});
+        {kTributary, "worker", "--coordinator", port.address()});
     ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
     worker.Signal(SIGTERM);
     EXPECT_EQ(worker.Wait().exit_code, 75);

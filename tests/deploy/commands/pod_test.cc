@@ -17,6 +17,7 @@
 #include "tests/support/byte_call.h"
 #include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/network/reserved_port.h"
 #include "tests/support/tiny_jobs.h"
 
 namespace tributary {
@@ -25,6 +26,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Minutes(2);
+// Steps of a job that must not end before it is stopped, however late that is.
+constexpr int kEndless = 10'000'000;
 constexpr char kOldToken[] = "old-0123456789abcdef";
 constexpr char kNewToken[] = "new-0123456789abcdef";
 
@@ -55,7 +58,6 @@ class PodTest : public testing::Test {
  protected:
   PodTest() {
     job_ = TinyJob("mlp", folder_);
-    job_.set_steps(3000);
     // Shared memory would bypass the token.
     job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
     job_.mutable_checkpoint()->set_every_steps(1000);
@@ -64,11 +66,13 @@ class PodTest : public testing::Test {
     WriteWholeFile(folder_ + "/token", kOldToken);
   }
 
-  std::unique_ptr<BackgroundCommand> StartServer(const std::string& listen) {
+  std::unique_ptr<BackgroundCommand> StartServer(const std::string& listen,
+                                                 int64_t steps) {
     return std::make_unique<BackgroundCommand>(std::vector<std::string>{
-        kTributary, "server", folder_ + "/job.textproto", "--listen", listen,
-        "--output", folder_ + "/run", "--resume", "auto", "--token-file",
-        folder_ + "/token", "--health-listen", "127.0.0.1:0"});
+        kTributary, "server", folder_ + "/job.textproto", "--steps",
+        absl::StrCat(steps), "--listen", listen, "--output", folder_ + "/run",
+        "--resume", "auto", "--token-file", folder_ + "/token",
+        "--health-listen", "127.0.0.1:0"});
   }
 
   std::unique_ptr<BackgroundCommand> StartWorker(const std::string& server) {
@@ -80,16 +84,16 @@ class PodTest : public testing::Test {
         std::vector<std::string>{"JOB_COMPLETION_INDEX=0"});
   }
 
-  std::string Digest(const std::string& run) {
-    return nlohmann::json::parse(
-        ReadWholeFile(run + "/summary.json"))["weights_sha256"];
+  nlohmann::json Summary(const std::string& run) {
+    return nlohmann::json::parse(ReadWholeFile(run + "/summary.json"));
   }
 
-  // Returns the digest of the same job when nothing disturbs it.
-  std::string UndisturbedDigest() {
-    RunExpecting(0, {kTributary, "train", folder_ + "/job.textproto",
-                     "--workers", "1", "--output", folder_ + "/undisturbed"});
-    return Digest(folder_ + "/undisturbed");
+  // Returns the digest of `steps` steps of the job when nothing disturbs it.
+  std::string UndisturbedDigest(int64_t steps) {
+    const std::string run = folder_ + "/undisturbed";
+    RunExpecting(0, {kTributary, "train", folder_ + "/job.textproto", "--steps",
+                     absl::StrCat(steps), "--workers", "1", "--output", run});
+    return Summary(run)["weights_sha256"];
   }
 
   const std::string folder_ = MakeTestFolder();
@@ -97,12 +101,13 @@ class PodTest : public testing::Test {
 };
 
 TEST_F(PodTest, AWorkerOutlivesAStoppedServerAndAReplacedToken) {
-  auto server = StartServer("127.0.0.1:0");
+  // No other process may take it while the server is stopped.
+  const ReservedPort port;
+  auto server = StartServer(port.address(), kEndless);
   const std::string health = AddressIn(*server, "health checks at ");
-  const std::string address = AddressIn(*server, "coordinator listens on ");
   EXPECT_EQ(Health(health, ""), "SERVING");
   AwaitReady(health, "SERVING");
-  const auto worker = StartWorker(address);
+  const auto worker = StartWorker(port.address());
   const std::string worker_health = AddressIn(*worker, "health checks at ");
   AwaitReady(worker_health, "SERVING");
   ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 20));
@@ -116,19 +121,23 @@ TEST_F(PodTest, AWorkerOutlivesAStoppedServerAndAReplacedToken) {
   ASSERT_EQ(
       rename((folder_ + "/token.new").c_str(), (folder_ + "/token").c_str()),
       0);
-  server = StartServer(address);
+  const std::string run = folder_ + "/run";
+  const int64_t steps = Summary(run).value("steps", int64_t{0}) + 500;
+  server = StartServer(port.address(), steps);
   const CommandResult served = server->Wait(kPatience);
   EXPECT_EQ(served.exit_code, 0) << served.standard_error;
   // What `kubectl logs -f` shows.
-  for (const char* line : {"waiting: 1 server", "worker 0", " has joined\n",
-                           "\nstep ", "\nstep 3000/3000 100% | loss ",
-                           "\nfinal loss ", "/run/final/model.safetensors\n"}) {
+  const std::string last =
+      absl::StrCat("\nstep ", steps, "/", steps, " 100% | loss ");
+  for (const std::string& line : std::vector<std::string>{
+           "waiting: 1 server", "worker 0", " has joined\n", last,
+           "\nfinal loss ", "/run/final/model.safetensors\n"}) {
     EXPECT_THAT(served.standard_output, HasSubstr(line));
   }
   const CommandResult ended = worker->Wait(kPatience);
   EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
   EXPECT_THAT(ended.standard_error, HasSubstr("the job was stopped; joining"));
-  EXPECT_EQ(Digest(folder_ + "/run"), UndisturbedDigest());
+  EXPECT_EQ(Summary(run)["weights_sha256"], UndisturbedDigest(steps));
 }
 
 TEST_F(PodTest, TheWorkerOfRank0ReportsToKubeflow) {
@@ -147,7 +156,7 @@ TEST_F(PodTest, TheWorkerOfRank0ReportsToKubeflow) {
        folder_ + "/trainer.pem", folder_ + "/trainer-key.pem"});
   const std::string line = trainer.AwaitStandardError("port ");
   const std::string port = line.substr(5, line.find('.') - 5);
-  auto server = StartServer("127.0.0.1:0");
+  auto server = StartServer("127.0.0.1:0", /*steps=*/3000);
   const std::string address = AddressIn(*server, "coordinator listens on ");
   const size_t colon = address.rfind(':');
   BackgroundCommand worker(
@@ -185,7 +194,7 @@ TEST_F(PodTest, NamesAHealthAddressThatCannotBeUsed) {
   const CommandResult malformed =
       RunExpecting(2, {kTributary, "worker", "--health-listen", "29500"});
   EXPECT_THAT(malformed.standard_error, HasSubstr("'29500'"));
-  auto server = StartServer("127.0.0.1:0");
+  auto server = StartServer("127.0.0.1:0", kEndless);
   const std::string taken = AddressIn(*server, "health checks at ");
   const CommandResult second =
       RunExpecting(1, {kTributary, "worker", "--health-listen", taken});

@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/run_until_it_hits.h"
 
 namespace tributary {
 namespace {
@@ -42,6 +43,8 @@ output { log_every_steps: 1 sample_bytes: 0 }
 )";
 
 constexpr int kSteps = 1000;
+// So many that the job still runs when the test acts.
+constexpr int kSlurmManySteps = 1000000;
 
 class SlurmTrainTest : public testing::Test {
  protected:
@@ -93,10 +96,12 @@ class SlurmTrainTest : public testing::Test {
     return arguments;
   }
 
+  nlohmann::json SummaryOf(const std::string& output) const {
+    return ParseJson(ReadWholeFile(Path(output) + "/summary.json"));
+  }
+
   std::string DigestOf(const std::string& output) const {
-    return ParseJson(
-               ReadWholeFile(Path(output) + "/summary.json"))["weights_sha256"]
-        .get<std::string>();
+    return SummaryOf(output)["weights_sha256"].get<std::string>();
   }
 
   // The weights after `steps` steps of a run that is not disturbed.
@@ -154,7 +159,7 @@ TEST_F(SlurmTrainTest, UsesAllNodesAndTrainsToTheSameBits) {
 }
 
 TEST_F(SlurmTrainTest, CreatesCredentialsThatAreInNoFileOrCommandLine) {
-  BackgroundCommand launcher(In(Batch("n[0-1]", 2), Train(1000000)));
+  BackgroundCommand launcher(In(Batch("n[0-1]", 2), Train(kSlurmManySteps)));
   ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 1));
   const std::string server = ReadWholeFile(Path("out/logs/server-0.log"));
   EXPECT_THAT(server, Not(HasSubstr("not encrypted")));
@@ -202,8 +207,7 @@ TEST_F(SlurmTrainTest, CreatesCredentialsThatAreInNoFileOrCommandLine) {
 }
 
 TEST_F(SlurmTrainTest, AStopOfAllProcessesAtOnceIsResumedOnFewerNodes) {
-  const std::string expected = ExpectedDigest(kSteps);
-  BackgroundCommand first(In(Batch("n[0-2]", 3), Train(kSteps)));
+  BackgroundCommand first(In(Batch("n[0-2]", 3), Train(kSlurmManySteps)));
   ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 30));
   const std::vector<pid_t> all = AllProcesses(first.pid());
   EXPECT_EQ(all.size(), 1 + 3 + 6);
@@ -216,15 +220,16 @@ TEST_F(SlurmTrainTest, AStopOfAllProcessesAtOnceIsResumedOnFewerNodes) {
   EXPECT_THAT(stopped.standard_error, AllOf(HasSubstr("stopped by SIGTERM"),
                                             HasSubstr("; resume from step ")));
   ExpectAllEnd(all);
+  const int steps = SummaryOf("out").value("steps", 0) + 100;
   const CommandResult second = RunCommand(
-      In(Batch("n[3-4]", 2, {"SLURM_RESTART_COUNT=1"}), Train(kSteps)));
+      In(Batch("n[3-4]", 2, {"SLURM_RESTART_COUNT=1"}), Train(steps)));
   ASSERT_EQ(second.exit_code, 0) << second.standard_error;
-  EXPECT_EQ(DigestOf("out"), expected);
+  EXPECT_EQ(DigestOf("out"), ExpectedDigest(steps));
 }
 
 TEST_F(SlurmTrainTest, ANoticeStopsTheJobThatTheLauncherOrOnlyTheNodesGet) {
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    BackgroundCommand launcher(In(Batch("n[0-1]", 2), Train(1000000)));
+    BackgroundCommand launcher(In(Batch("n[0-1]", 2), Train(kSlurmManySteps)));
     ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 20));
     const std::vector<pid_t> all = AllProcesses(launcher.pid());
     for (const pid_t process : all) {
@@ -242,31 +247,32 @@ TEST_F(SlurmTrainTest, ANoticeStopsTheJobThatTheLauncherOrOnlyTheNodesGet) {
 
 TEST_F(SlurmTrainTest, ALostNodeIsReplacedByTheOthers) {
   const std::string expected = ExpectedDigest(kSteps);
-  BackgroundCommand launcher(In(Batch("n[0-2]", 3), Train(kSteps)));
-  ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 30));
-  const std::vector<pid_t> agents = Agents();
-  ASSERT_EQ(agents.size(), 3);
-  // Not n0, where server 0 runs. Its server and worker end with it.
-  const pid_t lost = [&] {
-    for (const pid_t agent : agents) {
-      for (const pid_t child : ChildrenOf(agent)) {
-        if (absl::StrContains(CommandLineOf(child), "--shard 2")) return agent;
+  RunUntilItHits([&] {
+    std::filesystem::remove_all(Path("out"));
+    std::filesystem::remove(Path("pids"));
+    BackgroundCommand launcher(In(Batch("n[0-2]", 3), Train(kSteps)));
+    EXPECT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 30));
+    EXPECT_EQ(Agents().size(), 3);
+    // Not n0, where server 0 runs. Its server and worker end with it.
+    for (const pid_t agent : Agents()) {
+      std::vector<pid_t> node = ChildrenOf(agent);
+      if (std::none_of(node.begin(), node.end(), [](pid_t child) {
+            return absl::StrContains(CommandLineOf(child), "--shard 2");
+          })) {
+        continue;
       }
+      node.push_back(agent);
+      kill(agent, SIGKILL);
+      ExpectAllEnd(node);
     }
-    return pid_t{-1};
-  }();
-  ASSERT_GT(lost, 0);
-  std::vector<pid_t> node = ChildrenOf(lost);
-  node.push_back(lost);
-  kill(lost, SIGKILL);
-  ExpectAllEnd(node);
-  const CommandResult result = launcher.Wait();
-  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error,
-              AllOf(HasSubstr("server-2 was lost with its node n2"),
-                    HasSubstr("restarting it")));
-  EXPECT_EQ(DigestOf("out"), expected);
-  ExpectAllEnd(Agents());
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(DigestOf("out"), expected);
+    ExpectAllEnd(Agents());
+    const std::string lost = "server-2 was lost with its node n2";
+    return absl::StrContains(result.standard_error, lost) &&
+           absl::StrContains(result.standard_error, "restarting it");
+  });
 }
 
 // The path of the job's data is relative, and node n2 has a folder of its own.

@@ -1,7 +1,7 @@
 // A TCP proxy on loopback between a server and its clients that injects network
 // faults on request.
-#ifndef TRIBUTARY_TESTS_SUPPORT_TCP_PROXY_H_
-#define TRIBUTARY_TESTS_SUPPORT_TCP_PROXY_H_
+#ifndef TRIBUTARY_TESTS_SUPPORT_NETWORK_TCP_PROXY_H_
+#define TRIBUTARY_TESTS_SUPPORT_NETWORK_TCP_PROXY_H_
 
 #include <chrono>
 #include <cstdint>
@@ -159,4 +159,4 @@ class TcpProxy {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_TESTS_SUPPORT_TCP_PROXY_H_
+#endif  // TRIBUTARY_TESTS_SUPPORT_NETWORK_TCP_PROXY_H_
