@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "deploy/flags/signal_queue.h"
@@ -54,6 +55,9 @@ struct JobRunnerOptions {
   // Receives one line for the user for each warning of a process, and for each
   // lost process that is restarted or without which the job continues.
   std::function<void(const std::string&)> on_message;
+
+  // The clock with which all times below are measured.
+  std::function<absl::Time()> clock = &absl::Now;
 
   // Maximum number of restarts of all processes of the job together; see
   // JobRunner.
