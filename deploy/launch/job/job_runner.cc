@@ -29,6 +29,15 @@ bool NeedsWorkers(const StatusReply& status) {
   }
 }
 
+// Returns true if the coordinator, when it was asked after this time, waited
+// for workers: it knew of no failure.
+bool WaitsForWorkers(const CoordinatorClient& coordinator,
+                     absl::Time asked_after) {
+  if (coordinator.latest_asked() <= asked_after) return false;
+  const StatusReply newest = coordinator.latest();
+  return NeedsWorkers(newest) && newest.failure().empty();
+}
+
 }  // namespace
 
 JobRunnerOptions JobRunnerOptions::ForThreads() {
@@ -203,6 +212,7 @@ void JobRunner::Drain(JobEnd end, absl::Duration timeout) {
 
 void JobRunner::HandleExits() {
   const std::vector<ProcessExit> exits = members_.Reap();
+  if (!exits.empty()) last_exit_ = options_.clock();
   // Warnings of a process come before the message about its exit.
   const bool shows = !end_.has_value() || end_->status.ok() || draining_;
   if (members_.PassWarnings(shows)) last_sign_ = options_.clock();
@@ -358,10 +368,16 @@ bool JobRunner::Drained() const {
 }
 
 void JobRunner::StopRemaining() {
+  const bool failed = !draining_ && !end_->status.ok();
+  if (failed && coordinator_ != nullptr) coordinator_->Poll();
+  const bool no_workers_come =
+      failed && coordinator_ != nullptr &&
+      members_.Running(Role::kWorker) == 0 &&
+      WaitsForWorkers(*coordinator_, /*asked_after=*/last_exit_);
   // Workers cannot finish without a server, whether the job was stopped or has
   // failed.
-  const bool pointless =
-      draining_ || (!end_->status.ok() && members_.Running(Role::kServer) == 0);
+  const bool pointless = draining_ || no_workers_come ||
+                         (failed && members_.Running(Role::kServer) == 0);
   if (pointless && !terminated_) stop_deadline_ = options_.clock();
   if (processes_.running_count() > 0 && options_.clock() >= stop_deadline_) {
     explanation_awaited_ = false;

@@ -85,6 +85,38 @@ TEST_F(JobRunnerEndTest, AWorkerThatEndsBeforeItHasWorkedFailsTheJob) {
                 kExitUsage);
 }
 
+TEST_F(JobRunnerEndTest, AServerThatWaitsForOtherWorkersIsNotWaitedFor) {
+  options_.failure_timeout = absl::Minutes(2);
+  servers_[0] = kForever;
+  workers_[0] = workers_[1] = "echo 'error: no data' >&2; exit 1";
+  asked_ = absl::InfiniteFuture();
+  const absl::Time begin = absl::Now();
+  ExpectFailure("failed: no data");
+  EXPECT_LT(absl::Now() - begin, absl::Minutes(1));
+}
+
+// All workers fail before server 0 explains why. Once it is told to end, its
+// explanation does not count.
+class ExplanationTest : public JobRunnerTest {
+ protected:
+  ExplanationTest() {
+    options_.failure_timeout = absl::Seconds(20);
+    servers_[0] = "trap '' TERM; " + UntilEnded("0") + UntilEnded("1") +
+                  "echo 'error: no data' >&2; exit 2";
+    workers_ = {WritePid("0") + "exit 1", WritePid("1") + "exit 1"};
+  }
+};
+
+TEST_F(ExplanationTest, IsAwaitedUntilServer0HasAnswered) {
+  ExpectFailure("server-0 failed: no data", 2);
+}
+
+TEST_F(ExplanationTest, IsAwaitedIfServer0KnowsOfAFailure) {
+  asked_ = absl::InfiniteFuture();
+  failure_ = "no data";
+  ExpectFailure("server-0 failed: no data", 2);
+}
+
 TEST_F(JobRunnerEndTest, AWorkerThatTheCoordinatorHasReleasedMayEnd) {
   workers_[0] = workers_[1] = "exit 0";
   options_.on_tick = [this, ticks = 0](const StatusReply&) mutable {

@@ -51,7 +51,7 @@ class JobRunnerTest : public testing::Test {
     };
   }
 
-  // Says that it is in the phase `phase_`.
+  // Says that it is in the phase `phase_`, and why the job fails.
   class FakeCoordinator final : public CoordinatorClient {
    public:
     explicit FakeCoordinator(JobRunnerTest* test) : test_(*test) {}
@@ -59,6 +59,7 @@ class JobRunnerTest : public testing::Test {
     StatusReply latest() const override {
       StatusReply reply;
       reply.set_phase(test_.phase_);
+      reply.set_failure(test_.failure_);
       return reply;
     }
     absl::Time latest_asked() const override { return test_.asked_; }
@@ -150,6 +151,7 @@ class JobRunnerTest : public testing::Test {
   std::vector<std::string> messages_;
   std::vector<std::string> events_;
   StatusReply::Phase phase_ = StatusReply::TRAINING;
+  std::string failure_;
   absl::Time asked_ = absl::InfinitePast();
   static constexpr const char* kUntilDone =
       "while [ ! -e $DIR/done ]; do sleep 0.01; done";

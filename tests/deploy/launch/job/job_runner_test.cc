@@ -131,6 +131,7 @@ TEST_F(JobRunnerTest, TakesTheCoordinatorsWordForWhoFailedFirst) {
       UntilEnded("1") + "echo 'error: worker 0 failed: no data' >&2; exit 2";
   workers_[0] = kForever;
   workers_[1] = WritePid("1") + "echo 'error: too late' >&2; exit 1";
+  asked_ = absl::InfiniteFuture();
   options_.failure_timeout = absl::Seconds(20);
   ExpectFailure("server-0 failed: worker 0 failed: no data (log: ", 2);
 }
