@@ -1,6 +1,7 @@
 #include "server/coordinator/job_status.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -153,9 +154,13 @@ StatusReply DescribeJob(const Attempt& attempt) {
   reply.set_workers(attempt.membership.count());
   reply.set_servers(static_cast<int>(attempt.servers.servers().size()));
   const absl::Status& failure = attempt.phase.failure();
+  const std::optional<Attempt::SavedEnding>& ending = attempt.saved_ending;
   if (!failure.ok()) {
     reply.set_failure(std::string(failure.message()));
     reply.set_failure_exit_code(attempt.phase.failure_exit_code());
+  } else if (ending.has_value() && ending->exit_code.has_value()) {
+    reply.set_failure(std::string(ending->reason.message()));
+    reply.set_failure_exit_code(*ending->exit_code);
   }
   reply.set_model(ModelTitle(attempt.options.job));
   reply.set_workers_lost(attempt.workers_lost);

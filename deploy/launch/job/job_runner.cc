@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/launch/job/supervisor.h"
@@ -28,6 +27,15 @@ bool NeedsWorkers(const StatusReply& status) {
     default:
       return false;
   }
+}
+
+// Returns true if the coordinator, when it was asked after this time, waited
+// for workers: it knew of no failure.
+bool WaitsForWorkers(const CoordinatorClient& coordinator,
+                     absl::Time asked_after) {
+  if (coordinator.latest_asked() <= asked_after) return false;
+  const StatusReply newest = coordinator.latest();
+  return NeedsWorkers(newest) && newest.failure().empty();
 }
 
 }  // namespace
@@ -76,7 +84,7 @@ JobEnd JobRunner::Wait(const std::function<int(absl::Duration)>& next_signal) {
 
 void JobRunner::Start() {
   phase_ = Phase::kStarting;
-  start_deadline_ = absl::Now() + options_.start_timeout;
+  start_deadline_ = options_.clock() + options_.start_timeout;
   Started(members_.Start(Role::kServer, 0));
 }
 
@@ -90,7 +98,7 @@ bool JobRunner::Advance(int signal) {
       if (!end_.has_value()) StartOthers();
       break;
     case Phase::kRunning:
-      messages_.ShowDue(absl::Now());
+      messages_.ShowDue(options_.clock());
       Tick();
       CheckEarlyEnds();
       break;
@@ -115,7 +123,8 @@ absl::Duration JobRunner::Patience() const {
     case Phase::kRunning:
       return options_.tick;
     case Phase::kStopping:
-      return std::min(stop_deadline_ - absl::Now(), absl::Milliseconds(100));
+      return std::min(stop_deadline_ - options_.clock(),
+                      absl::Milliseconds(100));
     default:
       return absl::Milliseconds(100);
   }
@@ -138,7 +147,7 @@ void JobRunner::StartOthers() {
       processes_.ReadyText(members_.server_0());
   if (!address.has_value()) {
     // A server that has finished does not accept workers any more.
-    if (Finished() || absl::Now() <= start_deadline_) return;
+    if (Finished() || options_.clock() <= start_deadline_) return;
     end_ = JobEnd{absl::DeadlineExceededError(
                       absl::StrCat(server.name, " did not start within ",
                                    absl::FormatDuration(options_.start_timeout),
@@ -183,8 +192,8 @@ void JobRunner::HandleSignal(int signal) {
       processes_.SignalAll(SIGKILL);
     }
     if (killed_later) {
-      drain_deadline_ = std::min(drain_deadline_,
-                                 absl::Now() + *options_.sigterm_drain_timeout);
+      drain_deadline_ = std::min(
+          drain_deadline_, options_.clock() + *options_.sigterm_drain_timeout);
     }
     return;
   }
@@ -196,16 +205,17 @@ void JobRunner::HandleSignal(int signal) {
 void JobRunner::Drain(JobEnd end, absl::Duration timeout) {
   messages_.ShowHeldBack();
   draining_ = true;
-  drain_deadline_ = std::min(drain_deadline_, absl::Now() + timeout);
+  drain_deadline_ = std::min(drain_deadline_, options_.clock() + timeout);
   explanation_awaited_ = false;
   end_ = std::move(end);
 }
 
 void JobRunner::HandleExits() {
   const std::vector<ProcessExit> exits = members_.Reap();
+  if (!exits.empty()) last_exit_ = options_.clock();
   // Warnings of a process come before the message about its exit.
   const bool shows = !end_.has_value() || end_->status.ok() || draining_;
-  if (members_.PassWarnings(shows)) last_sign_ = absl::Now();
+  if (members_.PassWarnings(shows)) last_sign_ = options_.clock();
   for (const ProcessExit& exit : exits) HandleExit(exit);
 }
 
@@ -248,7 +258,7 @@ void JobRunner::HandleWorkerExit(const ProcessExit& exit) {
   const bool released = coordinator_ == nullptr && !early_ends_.empty();
   if (servers_done_ > 0 || released) return;
   if (exit.succeeded()) {
-    early_ends_.emplace_back(exit, absl::Now());
+    early_ends_.emplace_back(exit, options_.clock());
     return;
   }
   if (exit.stopped() && Restart(exit)) return;
@@ -261,7 +271,7 @@ void JobRunner::HandleWorkerExit(const ProcessExit& exit) {
                      Counted(left, "worker continues", "workers continue"));
     if (exit.refused()) {
       messages_.WarnLater(spec, "process_ended", text,
-                          absl::Now() + options_.failure_timeout);
+                          options_.clock() + options_.failure_timeout);
     } else {
       messages_.Warn(spec, "process_ended", text);
     }
@@ -336,8 +346,9 @@ void JobRunner::EndProcesses() {
     messages_.ShowHeldBack();
     end_ = JobEnd();
   }
-  stop_deadline_ = absl::Now() + (end_->status.ok() ? options_.settle_timeout
-                                                    : options_.failure_timeout);
+  stop_deadline_ =
+      options_.clock() +
+      (end_->status.ok() ? options_.settle_timeout : options_.failure_timeout);
   phase_ = Phase::kStopping;
   const bool drains =
       draining_ || (options_.server_0_decides && !end_->status.ok());
@@ -345,24 +356,30 @@ void JobRunner::EndProcesses() {
   // For its checkpoint, server 0 needs the other processes.
   processes_.SignalAll(SIGCONT);
   members_.Terminate(members_.server_0());
-  last_sign_ = absl::Now();
+  last_sign_ = options_.clock();
   phase_ = Phase::kDraining;
 }
 
 bool JobRunner::Drained() const {
-  const absl::Time now = absl::Now();
+  const absl::Time now = options_.clock();
   const bool may_be_silent = options_.sigterm_drain_timeout.has_value();
   return !processes_.running(members_.server_0()) || now >= drain_deadline_ ||
          (!may_be_silent && now - last_sign_ >= options_.silence_timeout);
 }
 
 void JobRunner::StopRemaining() {
+  const bool failed = !draining_ && !end_->status.ok();
+  if (failed && coordinator_ != nullptr) coordinator_->Poll();
+  const bool no_workers_come =
+      failed && coordinator_ != nullptr &&
+      members_.Running(Role::kWorker) == 0 &&
+      WaitsForWorkers(*coordinator_, /*asked_after=*/last_exit_);
   // Workers cannot finish without a server, whether the job was stopped or has
   // failed.
-  const bool pointless =
-      draining_ || (!end_->status.ok() && members_.Running(Role::kServer) == 0);
-  if (pointless && !terminated_) stop_deadline_ = absl::Now();
-  if (processes_.running_count() > 0 && absl::Now() >= stop_deadline_) {
+  const bool pointless = draining_ || no_workers_come ||
+                         (failed && members_.Running(Role::kServer) == 0);
+  if (pointless && !terminated_) stop_deadline_ = options_.clock();
+  if (processes_.running_count() > 0 && options_.clock() >= stop_deadline_) {
     explanation_awaited_ = false;
     if (terminated_) {
       processes_.SignalAll(SIGKILL);
@@ -370,9 +387,10 @@ void JobRunner::StopRemaining() {
       members_.TerminateAll();
     }
     terminated_ = true;
-    stop_deadline_ = absl::Now() + (options_.sigterm_drain_timeout.has_value()
-                                        ? kClusterStopTimeout
-                                        : options_.stop_timeout);
+    stop_deadline_ =
+        options_.clock() + (options_.sigterm_drain_timeout.has_value()
+                                ? kClusterStopTimeout
+                                : options_.stop_timeout);
   }
   if (processes_.running_count() == 0) phase_ = Phase::kEnded;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "deploy/flags/signal_queue.h"
@@ -55,6 +56,9 @@ struct JobRunnerOptions {
   // lost process that is restarted or without which the job continues.
   std::function<void(const std::string&)> on_message;
 
+  // The clock with which all times below are measured.
+  std::function<absl::Time()> clock = &absl::Now;
+
   // Maximum number of restarts of all processes of the job together; see
   // JobRunner.
   int max_restarts = 0;
@@ -86,8 +90,10 @@ struct JobRunnerOptions {
   absl::Duration stop_timeout = absl::Milliseconds(1500);
   // Time after the job's success, or its failure, in which the remaining
   // processes can write their logs and exit. Processes that still run after it
-  // are stopped. `failure_timeout` is also how long the warning of a worker
-  // that cannot take part is held back; see JobMessages::WarnLater.
+  // are stopped; after a failure, sooner if no worker is left and the
+  // coordinator waits for workers. `failure_timeout` is also how long the
+  // warning of a worker that cannot take part is held back; see
+  // JobMessages::WarnLater.
   absl::Duration settle_timeout = absl::Seconds(2);
   absl::Duration failure_timeout = absl::Seconds(2);
 };
@@ -201,8 +207,8 @@ class JobRunner {
   // Begins to stop the processes: with server 0 if a checkpoint is due.
   void EndProcesses();
   bool Drained() const;
-  // Stops the remaining processes after a signal, when no server is left to
-  // finish the job, or when their time is over.
+  // Stops the remaining processes after a signal, when the servers of a failed
+  // job have ended or wait for workers, or when their time is over.
   void StopRemaining();
 
   const JobRunnerOptions options_;
@@ -228,6 +234,7 @@ class JobRunner {
   absl::Time start_deadline_;
   absl::Time drain_deadline_ = absl::InfiniteFuture();
   absl::Time stop_deadline_;
+  absl::Time last_exit_ = absl::InfinitePast();  // Of any process.
   // When server 0 has last shown that it is busy stopping the job.
   absl::Time last_sign_ = absl::InfinitePast();
 };

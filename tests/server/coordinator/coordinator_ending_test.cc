@@ -200,7 +200,11 @@ TEST_F(CoordinatorEndingTest, AFailureBeforeTheEndKeepsTheNewestWeights) {
   Begin(/*pieces=*/0, /*checkpoints=*/true);
   Steps(0, 1);
   coordinator_->OnWorkerDisconnected(workers_[0].incarnation);
+  EXPECT_EQ(coordinator_->GetStatus().failure(), "");
   ASSERT_TRUE(Say(&workers_[1], Fails()).ok());
+  // Before the checkpoint, too.
+  EXPECT_NE(coordinator_->GetStatus().failure(), "");
+  EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
   coordinator_->OnWorkerDisconnected(workers_[1].incarnation);
   for (int i = 0; i < 3 && committer_.commits.empty(); ++i) {
     coordinator_->Tick();

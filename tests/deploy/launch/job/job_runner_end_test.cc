@@ -85,6 +85,38 @@ TEST_F(JobRunnerEndTest, AWorkerThatEndsBeforeItHasWorkedFailsTheJob) {
                 kExitUsage);
 }
 
+TEST_F(JobRunnerEndTest, AServerThatWaitsForOtherWorkersIsNotWaitedFor) {
+  options_.failure_timeout = absl::Minutes(2);
+  servers_[0] = kForever;
+  workers_[0] = workers_[1] = "echo 'error: no data' >&2; exit 1";
+  asked_ = absl::InfiniteFuture();
+  const absl::Time begin = absl::Now();
+  ExpectFailure("failed: no data");
+  EXPECT_LT(absl::Now() - begin, absl::Minutes(1));
+}
+
+// All workers fail before server 0 explains why. Once it is told to end, its
+// explanation does not count.
+class ExplanationTest : public JobRunnerTest {
+ protected:
+  ExplanationTest() {
+    options_.failure_timeout = absl::Seconds(20);
+    servers_[0] = "trap '' TERM; " + UntilEnded("0") + UntilEnded("1") +
+                  "echo 'error: no data' >&2; exit 2";
+    workers_ = {WritePid("0") + "exit 1", WritePid("1") + "exit 1"};
+  }
+};
+
+TEST_F(ExplanationTest, IsAwaitedUntilServer0HasAnswered) {
+  ExpectFailure("server-0 failed: no data", 2);
+}
+
+TEST_F(ExplanationTest, IsAwaitedIfServer0KnowsOfAFailure) {
+  asked_ = absl::InfiniteFuture();
+  failure_ = "no data";
+  ExpectFailure("server-0 failed: no data", 2);
+}
+
 TEST_F(JobRunnerEndTest, AWorkerThatTheCoordinatorHasReleasedMayEnd) {
   workers_[0] = workers_[1] = "exit 0";
   options_.on_tick = [this, ticks = 0](const StatusReply&) mutable {
@@ -151,7 +183,7 @@ TEST_F(JobRunnerEndTest, SuspendedProcessesEndLikeAllOthers) {
   const absl::Time begin = absl::Now();
   EXPECT_EQ(Run().exit_code, 130);
   EXPECT_LT(absl::Now() - begin, absl::Minutes(1));
-  EXPECT_EQ(access((folder_ + "/asked").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("asked"));
 }
 
 TEST_F(JobRunnerEndTest, ASilentServerIsNotWaitedFor) {
@@ -165,16 +197,30 @@ TEST_F(JobRunnerEndTest, ASilentServerIsNotWaitedFor) {
 }
 
 TEST_F(JobRunnerEndTest, AServerThatIsBusyStoppingIsWaitedFor) {
-  options_.silence_timeout = absl::Seconds(1);
+  absl::Time now = absl::UnixEpoch();
+  options_.clock = [&now] { return now; };
+  options_.silence_timeout = absl::Seconds(10);
+  options_.stop_timeout = absl::Seconds(1);
   servers_[0] =
-      "trap 'for i in 1 2 3 4 5 6 7 8; do "
-      "echo notice: stopping the job >&4; sleep 0.25; done; "
+      "trap 'for i in 1 2 3 4; do "
+      "echo notice: stopping the job >&4; touch $DIR/said-$i; "
+      "while [ ! -e $DIR/heard-$i ]; do sleep 0.01; done; done; "
       "touch $DIR/finished; exit 75' TERM; touch $DIR/trapped; "
       "while :; do sleep 0.01; done";
-  InterruptWhenTrapped();
-  EXPECT_EQ(Run().exit_code, 130);
+  JobRunner job(options_);
+  RunUntilTrapped(&job);
+  job.Pause();
+  EXPECT_TRUE(job.Advance());
+  for (int i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(Await(absl::StrCat("said-", i)));
+    now += absl::Seconds(9);
+    EXPECT_TRUE(job.Advance());
+    WriteFile(absl::StrCat("heard-", i));
+  }
+  while (job.Advance()) signals_.Wait(job.Patience());
+  EXPECT_TRUE(job.end().paused);
   EXPECT_THAT(messages_, IsEmpty());
-  EXPECT_EQ(access((folder_ + "/finished").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("finished"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "deploy/launch/job/coordinator_client.h"
 #include "deploy/launch/job/job_runner.h"
@@ -50,7 +51,7 @@ class JobRunnerTest : public testing::Test {
     };
   }
 
-  // Says that it is in the phase `phase_`.
+  // Says that it is in the phase `phase_`, and why the job fails.
   class FakeCoordinator final : public CoordinatorClient {
    public:
     explicit FakeCoordinator(JobRunnerTest* test) : test_(*test) {}
@@ -58,6 +59,7 @@ class JobRunnerTest : public testing::Test {
     StatusReply latest() const override {
       StatusReply reply;
       reply.set_phase(test_.phase_);
+      reply.set_failure(test_.failure_);
       return reply;
     }
     absl::Time latest_asked() const override { return test_.asked_; }
@@ -95,13 +97,32 @@ class JobRunnerTest : public testing::Test {
   // Sends SIGINT to this process once the file `trapped` is there.
   void InterruptWhenTrapped() {
     options_.on_tick = [this, sent = false](const StatusReply&) mutable {
-      const std::string path = absl::StrCat(folder_, "/trapped");
-      if (sent || access(path.c_str(), F_OK) != 0) return;
+      if (sent || !Exists("trapped")) return;
       sent = true;
       kill(getpid(), SIGINT);
     };
   }
 
+  // Returns once all processes have started and the file `trapped` is there.
+  void RunUntilTrapped(JobRunner* job) {
+    job->Start();
+    const size_t all = options_.servers + options_.workers;
+    while ((job->pids().size() < all || !Exists("trapped")) && job->Advance()) {
+      signals_.Wait(job->Patience());
+    }
+  }
+
+  bool Exists(const std::string& name) const {
+    return access(absl::StrCat(folder_, "/", name).c_str(), F_OK) == 0;
+  }
+  // Returns whether a script writes the file within a minute.
+  bool Await(const std::string& name) const {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!Exists(name) && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return Exists(name);
+  }
   void WriteFile(const std::string& name) const {
     EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/", name).c_str()), 0);
   }
@@ -130,6 +151,7 @@ class JobRunnerTest : public testing::Test {
   std::vector<std::string> messages_;
   std::vector<std::string> events_;
   StatusReply::Phase phase_ = StatusReply::TRAINING;
+  std::string failure_;
   absl::Time asked_ = absl::InfinitePast();
   static constexpr const char* kUntilDone =
       "while [ ! -e $DIR/done ]; do sleep 0.01; done";

@@ -131,6 +131,7 @@ TEST_F(JobRunnerTest, TakesTheCoordinatorsWordForWhoFailedFirst) {
       UntilEnded("1") + "echo 'error: worker 0 failed: no data' >&2; exit 2";
   workers_[0] = kForever;
   workers_[1] = WritePid("1") + "echo 'error: too late' >&2; exit 1";
+  asked_ = absl::InfiniteFuture();
   options_.failure_timeout = absl::Seconds(20);
   ExpectFailure("server-0 failed: worker 0 failed: no data (log: ", 2);
 }
@@ -292,7 +293,7 @@ TEST_F(JobRunnerTest, FirstSignalAsksProcessesToEnd) {
   EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(result.status.message(), "stopped by SIGINT");
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_EQ(access(absl::StrCat(folder_, "/asked").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("asked"));
 }
 
 TEST_F(JobRunnerTest, SigtermHasItsOwnExitCode) {
@@ -312,7 +313,7 @@ TEST_F(JobRunnerTest, ServerZeroGetsTheTimeToWriteACheckpoint) {
       "while :; do sleep 0.01; done";
   InterruptWhenTrapped();
   EXPECT_EQ(Run().exit_code, 130);
-  EXPECT_EQ(access((folder_ + "/in-order").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("in-order"));
 }
 
 TEST_F(JobRunnerTest, StartsAgainWhatASignalEnded) {
@@ -337,7 +338,7 @@ TEST_F(JobRunnerTest, StartsAgainWhatASignalEnded) {
   };
   ExpectSuccess();
   // Server 0, too, was told where it had listened.
-  EXPECT_EQ(access((folder_ + "/again").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("again"));
   EXPECT_THAT(messages_, testing::UnorderedElementsAre(
                              HasSubstr("server-0 was killed by SIGKILL"),
                              HasSubstr("worker-0 was killed by SIGKILL")));
@@ -376,7 +377,7 @@ TEST_F(JobRunnerTest, SecondSignalEndsEverythingAtOnce) {
   servers_[0] =
       "trap '' TERM INT; touch $DIR/trapped; while :; do sleep 0.01; done";
   options_.on_tick = [this, sent = 0](const StatusReply&) mutable {
-    if (sent == 2 || access((folder_ + "/trapped").c_str(), F_OK) != 0) return;
+    if (sent == 2 || !Exists("trapped")) return;
     kill(getpid(), ++sent == 1 ? SIGINT : SIGTERM);
   };
   const absl::Time begin = absl::Now();
@@ -401,17 +402,14 @@ TEST_F(JobRunnerTest, APauseEndsWithTheExitOfServerZero) {
       "sleep 0.01; done";
   workers_ = {kForever, kForever};
   JobRunner job(options_);
-  job.Start();
-  while (access((folder_ + "/trapped").c_str(), F_OK) != 0 && job.Advance()) {
-    signals_.Wait(job.Patience());
-  }
+  RunUntilTrapped(&job);
   job.Pause();
   while (job.Advance()) signals_.Wait(job.Patience());
   EXPECT_TRUE(job.end().paused);
   EXPECT_EQ(job.end().status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(job.end().exit_code, 75);
   EXPECT_EQ(job.end().signal, 0);
-  EXPECT_EQ(access((folder_ + "/saved").c_str(), F_OK), 0);
+  EXPECT_TRUE(Exists("saved"));
 }
 
 TEST_F(JobRunnerTest, AJobWhoseServerDiesInsteadIsNotPaused) {
@@ -432,7 +430,7 @@ TEST_F(JobRunnerTest, OneThreadRunsSeveralJobs) {
   other.Start();
   bool told = false;
   while (stopped.Advance() | other.Advance()) {
-    const bool ready = access((folder_ + "/trapped").c_str(), F_OK) == 0;
+    const bool ready = Exists("trapped");
     if (ready && !std::exchange(told, true)) {
       stopped.Stop();
       WriteFile("done");
