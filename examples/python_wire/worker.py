@@ -119,7 +119,8 @@ class Membership:
         self.options = options
         self.changed = threading.Condition()  # Guards what the calls receive.
         self.error = self.admission = self.open = self.deal = None
-        self.must_initialize = self.finished = self.leaving = self.synced = False
+        self.must_initialize = self.finished = self.leaving = False
+        self.synced = None        # The version that Synced has reported.
         self.last_version = None  # Known when the job is finished.
         self.evaluated = 0
         self.rate_factors = {}  # By the first version for which they hold.
@@ -391,17 +392,20 @@ class Membership:
         weights = self.weights_of(version)
         if weights is None and not asynchronous:
             return None  # Step `version` is complete: newer weights are on their way.
-        if not self.synced:
+        if self.synced is None:
             return 'sync', version
         deal = self.deal
         if deal is None:
             return None
         if version < self.evaluated:
             return None  # The steps before are complete; their rates may be unknown.
-        if self.evaluation_due(version) and self.evaluated < version:
+        due = self.last_evaluation_due(version)
+        if due == version and self.evaluated < version:
             pieces = [piece for piece in range(deal.piece_begin, deal.piece_end)
                       if (version, 'piece', piece) not in self.done]
             return ('evaluate', version, pieces, weights) if pieces and weights else None
+        if self.synced <= due and self.evaluated < due:
+            return None  # Weights have overtaken the notice, which may change the rate.
         if asynchronous:
             if self.lease is None:
                 return None if self.lease_requested else ('request_lease',)
@@ -414,14 +418,16 @@ class Membership:
         return ('train', version, leaves, weights) \
             if leaves and version < self.rounds else None
 
-    def evaluation_due(self, version):
-        if self.facts.evaluation_pieces == 0 or version == 0:
-            return False
+    def last_evaluation_due(self, version):
+        """Returns the newest version up to `version` that is to be evaluated; -1: none."""
         every = -(-self.job.evaluation.every_steps // self.inner_steps)
-        return version == self.rounds or (every > 0 and version % every == 0)
+        last = version // every * every if every > 0 else 0
+        if version == self.rounds:
+            last = version
+        return last if self.facts.evaluation_pieces > 0 and last > 0 else -1
 
     def sync(self, version):
-        self.synced = True
+        self.synced = version
         self.report(synced=RENDEZVOUS.Synced(version=version))
 
     def request_lease(self):

@@ -139,7 +139,7 @@ class VersionsTest(unittest.TestCase):
         self.assertEqual(decide(self.worker), ('sync', 4))
 
     def test_waits_for_newer_weights(self):
-        self.worker.synced = True
+        self.worker.synced = 0
         deal(self.worker)
         self.assertIsNone(decide(self.worker))
         weights(self.worker, 1, 4)
@@ -150,7 +150,7 @@ class VersionsTest(unittest.TestCase):
     def test_does_not_wait_in_mode_asynchronous(self):
         self.worker.mode = 'asynchronous'
         self.assertEqual(decide(self.worker), ('sync', 3))
-        self.worker.synced = True
+        self.worker.synced = 0
         deal(self.worker, leaf_end=0)
         order(self.worker, claimed=RENDEZVOUS.Claimed(step=5))
         self.assertEqual(decide(self.worker), ('train', 5, [0, 1, 2, 3]))
@@ -160,7 +160,7 @@ class VersionsTest(unittest.TestCase):
             self.assertEqual(contribution.base_version, version)
 
     def test_computes_from_the_weights_of_its_decision(self):
-        self.worker.synced = True
+        self.worker.synced = 0
         deal(self.worker)
         weights(self.worker, 1, 4)
         order(self.worker, evaluated=RENDEZVOUS.Evaluated(version=4))
@@ -175,7 +175,8 @@ class VersionsTest(unittest.TestCase):
 class EvaluatedTest(unittest.TestCase):
     def setUp(self):
         self.worker = member(MLP + 'schedule { decay: PLATEAU }')
-        self.worker.synced = True
+        self.worker.facts.evaluation_pieces = 2
+        self.worker.synced = 0
 
     def weights(self, version):
         for chunk in range(2):
@@ -196,6 +197,21 @@ class EvaluatedTest(unittest.TestCase):
         self.assertEqual(step(self.worker), 'train')
         self.assertEqual(self.rates(), [0.1 * 0.5, 0.1 * 0.25])
 
+    def test_awaits_the_notice_of_an_evaluation_that_weights_overtake(self):
+        self.weights(0)
+        deal(self.worker)
+        self.weights(5)
+        self.assertIsNone(decide(self.worker))
+        order(self.worker, evaluated=RENDEZVOUS.Evaluated(version=4, rate_factor=0.5))
+        self.assertEqual(step(self.worker), 'train')
+        self.assertEqual(self.rates(), [0.1 * 0.5])
+
+    def test_awaits_no_notice_of_an_evaluation_before_its_first_version(self):
+        self.worker.synced = 5
+        deal(self.worker)
+        self.weights(5)
+        self.assertEqual(step(self.worker), 'train')
+
     def test_without_a_factor_it_is_1(self):
         self.weights(0)
         deal(self.worker)
@@ -215,7 +231,7 @@ class RowsTest(unittest.TestCase):
         for server, exchange in enumerate(self.worker.exchanges):
             exchange.send = lambda message, server=server, exchange=exchange: (
                 exchange.sent.append(message), self.answer(server, message, gone))
-        self.worker.synced = True
+        self.worker.synced = 5
         deal(self.worker, leaf_end=2, piece_end=1)
         self.announce(5)
 

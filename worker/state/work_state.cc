@@ -157,10 +157,11 @@ void WorkState::Unpark() {
   if (unparked) unparked();
 }
 
-bool WorkState::EvaluationDue(int64_t version) const {
-  if (!options_.evaluates || version == 0) return false;
-  return version == options_.steps || (options_.evaluate_every > 0 &&
-                                       version % options_.evaluate_every == 0);
+int64_t WorkState::LastEvaluationDue(int64_t version) const {
+  if (!options_.evaluates) return 0;
+  if (version == options_.steps) return version;
+  const int64_t every = options_.evaluate_every;
+  return every > 0 ? version - version % every : 0;
 }
 
 Task WorkState::Next() {
@@ -195,7 +196,9 @@ void WorkState::EndTask() {
 
 void WorkState::BeginTask(const Task& task) {
   if (task.kind == Task::Kind::kInitialize) initialize_ = false;
-  if (task.kind == Task::Kind::kReportSynced) synced_ = true;
+  if (task.kind == Task::Kind::kReportSynced) {
+    synced_version_ = task.version;
+  }
   OnTaskBegin(task);
   // Older versions cannot be reassigned.
   const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
@@ -226,7 +229,7 @@ bool WorkState::Decide(Task* task) const {
   const int64_t version = CompleteVersion();
   if (version < 0) return false;
   task->version = version;
-  if (!synced_) {
+  if (synced_version_ < 0) {
     task->kind = Task::Kind::kReportSynced;
     return true;
   }
@@ -256,6 +259,10 @@ bool WorkState::Decide(Task* task) const {
     if (evaluated < version && !task->items.empty()) return true;
     if (evaluated_ < version) return false;
   }
+  // The notice of an evaluation may come after the weights behind it, and may
+  // change their learning rate. An assignment names those before Synced.
+  const int64_t due = LastEvaluationDue(version);
+  if (due >= synced_version_ && evaluated_ < due) return false;
   return DecideTraining(version, task);
 }
 

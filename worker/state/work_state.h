@@ -199,8 +199,12 @@ class WorkState : public WeightsSink {
   int64_t TablesVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Runs the SetUnparked callback.
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the job evaluates this version.
-  bool EvaluationDue(int64_t version) const;
+  // Returns the newest version up to `version` that the job evaluates; 0 if
+  // there is none.
+  int64_t LastEvaluationDue(int64_t version) const;
+  bool EvaluationDue(int64_t version) const {
+    return version > 0 && LastEvaluationDue(version) == version;
+  }
   // Sets `task` to the assigned micro-batches of `step` that are not done.
   // Returns false if there are none, or the step is complete.
   bool AssignedMicroBatches(int64_t step, Task* task) const
@@ -239,7 +243,8 @@ class WorkState : public WeightsSink {
   std::function<void()> unparked_ ABSL_GUARDED_BY(mu_);
   std::function<void()> over_ ABSL_GUARDED_BY(mu_);
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
-  bool synced_ ABSL_GUARDED_BY(mu_) = false;
+  // The version that this worker has reported as Synced; -1: none yet.
+  int64_t synced_version_ ABSL_GUARDED_BY(mu_) = -1;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool awaits_end_ ABSL_GUARDED_BY(mu_) = false;
   int64_t last_version_ ABSL_GUARDED_BY(mu_);

@@ -80,6 +80,27 @@ TEST_F(SynchronousWorkTest, AnAssignmentHasTheRateFactorForALateWorker) {
   EXPECT_EQ(train.rate_factor, 0.25);
 }
 
+// Weights and notices come from different servers.
+TEST_F(SynchronousWorkTest, AwaitsTheNoticeOfAnEvaluationThatWeightsOvertake) {
+  Begin();
+  ArriveAll(1);
+  ArriveAll(2);
+  ArriveAll(3);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  state_->SetEvaluated(2, 0.5);
+  const Task task = state_->Next();
+  EXPECT_EQ(task.version, 3);
+  EXPECT_EQ(task.rate_factor, 0.5);
+}
+
+// A resumed job may evaluate other versions than before.
+TEST_F(SynchronousWorkTest, AwaitsNoNoticeOfAnEvaluationBeforeItsFirstVersion) {
+  ArriveAll(3);
+  EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+  SetAssignment(1, 0, 4);
+  EXPECT_EQ(state_->Next().version, 3);
+}
+
 TEST_F(SynchronousWorkTest, ALateWorkerComputesNoStepBeforeTheEvaluation) {
   ArriveAll(1);
   EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
