@@ -206,22 +206,6 @@ bool UpdateEngine::TakeSnapshot(int64_t version,
   return captured;
 }
 
-int64_t UpdateEngine::CompleteVersion() const {
-  const int64_t version = dense_.CompleteVersion();
-  return tables_ == nullptr ? version : std::min(version, tables_->version());
-}
-
-std::optional<MissingWork> UpdateEngine::FindMissingWork() const {
-  std::optional<MissingWork> missing = dense_.FindMissingWork();
-  if (tables_ == nullptr) return missing;
-  const std::optional<MissingWork> of_tables = tables_->FindMissingWork();
-  if (of_tables.has_value() &&
-      (!missing.has_value() || of_tables->step() < missing->step())) {
-    missing = of_tables;
-  }
-  return missing;
-}
-
 void UpdateEngine::Revoke(int64_t incarnation) {
   revoked_.Add(incarnation);
   for (const auto& chunk : dense_.chunks()) chunk->DropFrom(incarnation);
@@ -303,6 +287,24 @@ int64_t NewestPossibleStep(const UpdateEngine& engine) {
     newest = std::max(newest, chunk->version());
   }
   return newest + 1 + engine.traits().staleness;
+}
+
+int64_t CompleteVersion(const UpdateEngine& engine) {
+  const int64_t version = engine.chunks().CompleteVersion();
+  if (engine.tables() == nullptr) return version;
+  return std::min(version, engine.tables()->version());
+}
+
+std::optional<MissingWork> FindMissingWork(const UpdateEngine& engine) {
+  std::optional<MissingWork> missing = engine.chunks().FindMissingWork();
+  if (engine.tables() == nullptr) return missing;
+  const std::optional<MissingWork> of_tables =
+      engine.tables()->FindMissingWork();
+  if (of_tables.has_value() &&
+      (!missing.has_value() || of_tables->step() < missing->step())) {
+    missing = of_tables;
+  }
+  return missing;
 }
 
 }  // namespace tributary

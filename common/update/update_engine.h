@@ -130,10 +130,6 @@ class UpdateEngine {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // Returns this engine's chunks, to look at their states and versions.
   const ChunkGroup& chunks() const { return dense_; }
-  // ChunkGroup::CompleteVersion and ChunkGroup::FindMissingWork, of the tables,
-  // too: the oldest version, and what the oldest waits for.
-  int64_t CompleteVersion() const;
-  std::optional<MissingWork> FindMissingWork() const;
   UpdateMemory& memory() { return memory_; }
 
   // Sets the callback that copies each new version to a different process. Call
@@ -268,6 +264,11 @@ class UpdateEngine {
 // engine's chunks have it, and one that knows that a step of the tables is
 // complete may contribute to the next one before the tables have its version.
 int64_t NewestPossibleStep(const UpdateEngine& engine);
+
+// ChunkGroup::CompleteVersion and ChunkGroup::FindMissingWork for chunks and
+// tables together: the oldest version, and what the oldest of them waits for.
+int64_t CompleteVersion(const UpdateEngine& engine);
+std::optional<MissingWork> FindMissingWork(const UpdateEngine& engine);
 
 }  // namespace tributary
 

@@ -397,8 +397,8 @@ ServerReport LocalServer::Heartbeat() const {
   ServerHeartbeat& heartbeat = *report.mutable_heartbeat();
   heartbeat.set_version(-1);
   if (UpdateEngine* const from = engine()) {
-    heartbeat.set_version(from->CompleteVersion());
-    const std::optional<MissingWork> missing = from->FindMissingWork();
+    heartbeat.set_version(CompleteVersion(*from));
+    const std::optional<MissingWork> missing = FindMissingWork(*from);
     if (missing.has_value()) *heartbeat.mutable_missing() = *missing;
   }
   *heartbeat.mutable_statistics() = Statistics();

@@ -48,8 +48,9 @@ absl::Status RowSession::Handle(const WorkerMessage& message,
 absl::Status RowSession::OnRequest(const RowsRequest& request,
                                    const ReceivedPayload& payload) {
   TableEngine* const tables = options_.tables;
-  TRIBUTARY_ASSIGN_OR_RETURN(TableKeys keys,
-                             ReadRequest(request, payload, tables->tables()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      TableKeys keys,
+      ReadRequest(request, payload, options_.tables->sparse().table_size()));
   TRIBUTARY_RETURN_IF_ERROR(tables->CheckKeys(keys));
   {
     absl::MutexLock lock(&answers_->mu);

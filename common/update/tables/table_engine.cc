@@ -179,7 +179,7 @@ absl::Status TableEngine::CheckKeys(const TableKeys& keys) const {
   if (keys.size() != tables_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("keys of ", keys.size(),
                                                    " tables, expected keys of ",
-                                                   Counted(tables(), "table")));
+                                                   Counted(tables_.size(), "table")));
   }
   for (size_t table = 0; table < keys.size(); ++table) {
     TRIBUTARY_RETURN_IF_ERROR(tables_[table]->CheckKeys(keys[table]));

@@ -92,7 +92,6 @@ class TableEngine {
                                                              Executor* pool);
 
   const SparseSpec& sparse() const { return options_.job.sparse(); }
-  int tables() const { return static_cast<int>(tables_.size()); }
   RowDims dims() const { return RowDimsOf(options_.job.sparse()); }
   SparseTable* table(int number) const { return tables_[number].get(); }
   const ServerTables& server_tables() const { return tables_; }

@@ -9,21 +9,19 @@ namespace {
 void AddGauge(const TableEngine& tables, const char* name, const char* help,
               int64_t SparseTable::Size::*number, MetricsPage* page) {
   page->BeginGauge(name, help);
-  for (int i = 0; i < tables.tables(); ++i) {
-    const SparseTable& table = *tables.table(i);
-    page->Add(static_cast<double>(table.size().*number),
-              {{"table", table.spec().name()}});
+  for (const auto& table : tables.server_tables()) {
+    page->Add(static_cast<double>(table->size().*number),
+              {{"table", table->spec().name()}});
   }
 }
 
 }  // namespace
 
 void AddTableSizes(const TableEngine& tables, ProcessStatistics* statistics) {
-  for (int i = 0; i < tables.tables(); ++i) {
-    const SparseTable& table = *tables.table(i);
-    const SparseTable::Size size = table.size();
+  for (const auto& table : tables.server_tables()) {
+    const SparseTable::Size size = table->size();
     TableSize* const added = statistics->add_table();
-    added->set_name(table.spec().name());
+    added->set_name(table->spec().name());
     added->set_rows(size.rows);
     added->set_bytes(size.bytes);
   }

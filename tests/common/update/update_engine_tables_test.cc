@@ -53,18 +53,18 @@ TEST_F(UpdateEngineTablesTest, TheTablesAreAPartOfTheCompleteVersion) {
   Start(TableOptions(), Layout());
   ContributeAll(/*step=*/0, 1);
   recorder_.Await(/*version=*/1, /*chunks=*/3);
-  EXPECT_EQ(engine_->CompleteVersion(), 0);
+  EXPECT_EQ(CompleteVersion(*engine_), 0);
   // The chunks wait for step 1.
-  EXPECT_EQ(engine_->FindMissingWork()->step(), 0);
+  EXPECT_EQ(FindMissingWork(*engine_)->step(), 0);
   ASSERT_TRUE(ContributeRows(/*step=*/0, kLeaves).ok());
-  EXPECT_EQ(engine_->FindMissingWork()->step(), 0);
-  EXPECT_EQ(engine_->FindMissingWork()->leaf(), 1);
+  EXPECT_EQ(FindMissingWork(*engine_)->step(), 0);
+  EXPECT_EQ(FindMissingWork(*engine_)->leaf(), 1);
   for (int leaf = 1; leaf < kLeaves; ++leaf) {
     ASSERT_TRUE(ContributeRows(/*step=*/0, kLeaves + leaf).ok());
   }
   pool_.reset();  // Applies what is complete.
-  EXPECT_EQ(engine_->CompleteVersion(), 1);
-  EXPECT_EQ(engine_->FindMissingWork()->step(), 1);
+  EXPECT_EQ(CompleteVersion(*engine_), 1);
+  EXPECT_EQ(FindMissingWork(*engine_)->step(), 1);
 }
 
 TEST_F(UpdateEngineTablesTest, RefusesTheRowsOfARevokedWorker) {

@@ -113,8 +113,9 @@ absl::StatusOr<ModelState> ReadFolder(const World& world,
 // Adds the rows of a server. Returns false if they are not of this version.
 bool AddTables(const TableEngine& tables, int64_t version, ModelState* state) {
   if (tables.version() != version) return false;
-  for (int number = 0; number < tables.tables(); ++number) {
-    AddTable(*tables.table(number), &state->tables[number]);
+  int number = 0;
+  for (const auto& table : tables.server_tables()) {
+    AddTable(*table, &state->tables[number++]);
   }
   return true;
 }
