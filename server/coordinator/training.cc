@@ -1,5 +1,6 @@
 #include "server/coordinator/training.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -264,6 +265,13 @@ void Training::RunCheckpoints() {
 void Training::RunCheckpointsWhileIdle() {
   if (!attempt_.phase.training() || attempt_.membership.synced_count() > 0)
     return;
+  // A worker that takes the stages of a lost one will complete the step.
+  const auto& members = attempt_.membership.members();
+  if (attempt_.in_stages() &&
+      std::any_of(members.begin(), members.end(),
+                  [](const auto& member) { return member.second.opened; })) {
+    return;
+  }
   attempt_.checkpoints->schedule()->OnIdle(
       attempt_.progress->round(), attempt_.mode->earliest_checkpoint());
   RunCheckpoints();

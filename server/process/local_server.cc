@@ -376,7 +376,10 @@ void LocalServer::WriteKept(const TakeSnapshot& order) {
   const absl::StatusOr<Snapshot> kept =
       replicator_.replicas()->Find(shard_, order.version());
   if (!kept.ok()) {
-    snapshots_.Report(order.version(), SnapshotReport::FAILED,
+    // The members have sent newer versions meanwhile, which can be saved.
+    snapshots_.Report(order.version(),
+                      absl::IsNotFound(kept.status()) ? SnapshotReport::PASSED
+                                                      : SnapshotReport::FAILED,
                       std::string(kept.status().message()));
     return;
   }

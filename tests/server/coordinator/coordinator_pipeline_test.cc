@@ -341,6 +341,44 @@ TEST_F(CoordinatorPipelineTest, ANeighbourTakesTheOnlyOtherStage) {
   }
 }
 
+// Some of its stages have no worker while it prepares them.
+TEST_F(CoordinatorPipelineTest, ADrainWaitsForTheWorkerThatTakesLostStages) {
+  FakeCommitter committer;
+  options_.checkpoints = &committer;
+  options_.job.mutable_checkpoint()->set_every_steps(4);
+  Begin(/*workers=*/2);
+  SyncAll();
+  SayStep(0);
+  Lose(workers_[0].get());
+  coordinator_->Drain();
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->OnCheckpointFolder(std::string("folder-3"));
+  coordinator_->Tick();
+  EXPECT_THAT(committer.folders, ElementsAre(4, 3));
+  // If it is lost, too, there is only the newest step.
+  Lose(workers_[0].get());
+  coordinator_->Tick();
+  EXPECT_THAT(committer.folders, ElementsAre(4, 3, 1));
+  coordinator_ = nullptr;
+}
+
+// A worker that takes its stages anew does not know the steps before.
+TEST_F(CoordinatorPipelineTest, DealsNoStepBeforeTheEvaluatedVersion) {
+  options_.job.mutable_evaluation()->set_every_steps(1);
+  Begin(/*workers=*/2, /*pieces=*/1);
+  SyncAll();
+  // The sums of step 0 are still under way.
+  WorkerReport report;
+  report.mutable_evaluation()->set_version(1);
+  report.mutable_evaluation()->set_weight(1);
+  ASSERT_TRUE(Say(workers_[1].get(), report).ok());
+  Lose(workers_[0].get());
+  SyncAll();
+  const Deal deal = DealOf(*workers_[0]);
+  EXPECT_EQ(deal.evaluated_version(), 1);
+  EXPECT_EQ(deal.first_step(), 1);
+}
+
 TEST_F(CoordinatorPipelineTest, AStageIsReplacedBeforeTrainingBegins) {
   Begin(/*workers=*/3);
   Lose(workers_[1].get());
