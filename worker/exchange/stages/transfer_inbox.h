@@ -34,7 +34,7 @@ namespace tributary {
 // The bound on held transfers is that of their senders' slots (see StageLink):
 // the inbox never refuses one for lack of room.
 //
-// Thread-safe. Only Receive and ReceiveInto block.
+// Thread-safe. Only Receive, ReceiveInto and AwaitReturn block.
 class TransferInbox {
  public:
   TransferInbox() = default;
@@ -51,6 +51,11 @@ class TransferInbox {
   absl::StatusOr<ReceivedTransfer> Receive(int64_t epoch, int64_t from,
                                            const TransferKey& key)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Call it after Receive has returned Unavailable. Waits until the worker has
+  // connected again, or Receive would return another error. Returns false if
+  // neither happens within `timeout`, or after Fail.
+  bool AwaitReturn(int64_t epoch, int64_t from, const TransferKey& key,
+                   absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
   // Like Receive, and copies the bytes to `parts`, one after the other. Returns
   // InvalidArgument if the sizes differ.
   absl::StatusOr<TransferScalars> ReceiveInto(

@@ -174,6 +174,18 @@ TEST_F(PipelinePeersTest, LostPeerIsAwaitedUntilTheNextAssignment) {
   EXPECT_TRUE(Send(1, 1, /*epoch=*/2).ok());
 }
 
+TEST_F(PipelinePeersTest, APeerMayConnectAgain) {
+  Begin(1, {PeerOf(1, 0, 1), PeerOf(2, 1, 2)});
+  const auto inbox = workers_.at(1)->receiver().inbox;
+  inbox->Disconnect(2, inbox->Connect(2), absl::OkStatus());
+  std::string received;
+  std::thread receiver([&] { received = Receive(1, 1); });
+  inbox->Connect(2);
+  EXPECT_TRUE(Send(2, 0).ok());
+  receiver.join();
+  EXPECT_EQ(received, "from 2");
+}
+
 class ImpatientPeersTest : public PipelinePeersTest {
  protected:
   ImpatientPeersTest() {

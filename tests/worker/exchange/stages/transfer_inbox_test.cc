@@ -107,6 +107,15 @@ TEST_F(TransferInboxTest, EndOfAnOldConnectionDoesNotEndTheNewOne) {
   EXPECT_TRUE(inbox_.ReadyForTest(1, 1, kKey));
 }
 
+TEST_F(TransferInboxTest, KnowsThatALostWorkerConnectsAgain) {
+  inbox_.Disconnect(4, inbox_.Connect(4), absl::OkStatus());
+  EXPECT_FALSE(inbox_.AwaitReturn(1, 4, kKey, absl::Milliseconds(1)));
+  inbox_.Connect(4);
+  EXPECT_TRUE(inbox_.AwaitReturn(1, 4, kKey, absl::ZeroDuration()));
+  inbox_.Fail(absl::UnavailableError("lost the server"));
+  EXPECT_FALSE(inbox_.AwaitReturn(1, 4, kKey, absl::InfiniteDuration()));
+}
+
 TEST_F(TransferInboxTest, NewEpochForgetsEndedConnections) {
   inbox_.Disconnect(1, inbox_.Connect(1), absl::OkStatus());
   inbox_.Connect(2);
