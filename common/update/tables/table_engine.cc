@@ -177,9 +177,9 @@ TableEngine::TableEngine(Options options, Executor* pool, ServerTables tables)
 
 absl::Status TableEngine::CheckKeys(const TableKeys& keys) const {
   if (keys.size() != tables_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("keys of ", keys.size(),
-                                                   " tables, expected keys of ",
-                                                   Counted(tables_.size(), "table")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys of ", keys.size(), " tables, expected keys of ",
+                     Counted(tables_.size(), "table")));
   }
   for (size_t table = 0; table < keys.size(); ++table) {
     TRIBUTARY_RETURN_IF_ERROR(tables_[table]->CheckKeys(keys[table]));
