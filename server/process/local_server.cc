@@ -373,8 +373,7 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
 }
 
 void LocalServer::WriteKept(const TakeSnapshot& order) {
-  const absl::StatusOr<Snapshot> kept =
-      replicator_.replicas()->Find(shard_, order.version());
+  const auto kept = replicator_.replicas()->Find(shard_, order.version());
   if (!kept.ok()) {
     // The members have sent newer versions meanwhile, which can be saved.
     snapshots_.Report(order.version(), SnapshotReport::PASSED);
