@@ -73,6 +73,19 @@ std::optional<TrustRatios> TrustRatiosOfServers(const Attempt& attempt) {
   return TrustRatios(*attempt.layout);
 }
 
+// Returns true if waiting longer cannot make the final version safer: no
+// checkpoint is pending and, with recovery.journal, a checkpoint or all
+// replicas contain the version.
+bool FinalVersionIsSafe(const Attempt& attempt) {
+  const CheckpointSchedule& schedule = attempt.checkpoints->schedule();
+  if (!schedule.over()) return false;
+  const int64_t version = attempt.progress->evaluations().final_version();
+  // Without a checkpoint, replicas preserve the version. A server reports a
+  // version after the next server has stored the replica.
+  return !attempt.keeps_replicas() || schedule.committed() == version ||
+         attempt.servers.all_have(version);
+}
+
 }  // namespace
 
 void Training::Prepare(ArenaLayout layout, const Ready& ready,
@@ -143,6 +156,14 @@ void Training::OnRound(int64_t step, const GradientNorm& norm) {
             ": its loss_sum is nan or infinite, expected a number, because the "
             "gradient is finite"))};
   }
+  if (early_evaluations_.empty() ||
+      early_evaluations_.begin()->second.report.version() > step + 1) {
+    return;
+  }
+  for (const auto& [piece, early] : std::exchange(early_evaluations_, {})) {
+    const absl::Status added = AddEvaluation(early.report);
+    if (!added.ok()) offender_ = Offender{early.incarnation, added};
+  }
 }
 
 void Training::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
@@ -175,6 +196,16 @@ absl::Status Training::OnEvaluation(const Member& member,
                      report.piece(), ", is ", report.loss_sum()),
         "worker", member.rank);
   }
+  if (report.version() > attempt_.progress->round() &&
+      report.version() == attempt_.progress->evaluations().Next()) {
+    early_evaluations_.try_emplace(report.piece(),
+                                   EarlyEvaluation{member.incarnation, report});
+    return absl::OkStatus();
+  }
+  return AddEvaluation(report);
+}
+
+absl::Status Training::AddEvaluation(const EvaluationReport& report) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const bool complete,
       attempt_.progress->AddEvaluation(report, attempt_.now()));
@@ -287,21 +318,11 @@ void Training::OrderSnapshot(const ServerOrder& order) {
   attempt_.mode->OrderSnapshot(order, kept);
 }
 
-bool Training::FinalVersionIsSafe() {
-  const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
-  if (!schedule.over()) return false;
-  const int64_t version = attempt_.progress->evaluations().final_version();
-  // Without a checkpoint, replicas preserve the version. A server reports a
-  // version after the next server has stored the replica.
-  return !attempt_.keeps_replicas() || schedule.committed() == version ||
-         attempt_.servers.all_have(version);
-}
-
 void Training::FinishIfDue() {
   // Workers stay until the final version is safe: if a server is lost before
   // that, they must compute steps again.
   if (!attempt_.phase.training() || !attempt_.progress->finished() ||
-      !FinalVersionIsSafe() ||
+      !FinalVersionIsSafe(attempt_) ||
       !attempt_.mode->HasState(
           attempt_.progress->evaluations().final_version())) {
     return;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -97,6 +98,11 @@ class Training {
   CheckpointManifest FinalManifest() const;
 
  private:
+  struct EarlyEvaluation {
+    int64_t incarnation = 0;
+    EvaluationReport report;
+  };
+
   // Completes round `step` (a round is what servers count as one step) after
   // all servers (in an all-reduce, one worker) have reported their sums. `norm`
   // is the norm of the round's mean gradient.
@@ -104,16 +110,13 @@ class Training {
   // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
   // step to metrics.jsonl.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
+  absl::Status AddEvaluation(const EvaluationReport& report);
   // Passes `order`, which orders the servers to write their parts of a
   // checkpoint, to RunMode::OrderSnapshot.
   void OrderSnapshot(const ServerOrder& order);
   void FinishIfDue();
   // Ends the job at the version of OnEndJob if it is complete.
   void EndIfDue();
-  // Returns true if waiting longer cannot make the final version safer: no
-  // checkpoint is pending and, with recovery.journal, a checkpoint or all
-  // replicas contain the version.
-  bool FinalVersionIsSafe();
   void LetServerLeave();
   void FlushMetrics();
 
@@ -122,6 +125,11 @@ class Training {
   const MetricsSink metrics_;
 
   std::optional<Offender> offender_;
+  // By piece: what workers have reported of the next version to be evaluated
+  // while sums of the steps before it are under way. It counts when all are
+  // there: the state that is saved with a version must not know later
+  // evaluations.
+  std::map<int64_t, EarlyEvaluation> early_evaluations_;
   // The version at which a worker ends the job; -1 if none does.
   int64_t end_at_ = -1;
   std::optional<int> leaving_;  // Shard of the server that was asked to stop.

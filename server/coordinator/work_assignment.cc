@@ -89,12 +89,6 @@ void WorkAssignment::Send(
       if (order.has_deal()) {
         Deal* const deal = order.mutable_deal();
         deal->set_evaluated_version(announced_version_);
-        if (attempt_.in_stages()) {
-          // The steps before it are complete, although sums of them may be
-          // under way, and a new worker may not know their learning rates.
-          deal->set_first_step(
-              std::max(deal->first_step(), announced_version_));
-        }
         if (announced_factor_.has_value()) {
           deal->set_rate_factor(*announced_factor_);
         }

@@ -362,21 +362,18 @@ TEST_F(CoordinatorPipelineTest, ADrainWaitsForTheWorkerThatTakesLostStages) {
   coordinator_ = nullptr;
 }
 
-// A worker that takes its stages anew does not know the steps before.
-TEST_F(CoordinatorPipelineTest, DealsNoStepBeforeTheEvaluatedVersion) {
+// The state that is saved with a version must not know later evaluations.
+TEST_F(CoordinatorPipelineTest, AnEvaluationCountsWhenTheStepsBeforeItDo) {
   options_.job.mutable_evaluation()->set_every_steps(1);
   Begin(/*workers=*/2, /*pieces=*/1);
   SyncAll();
-  // The sums of step 0 are still under way.
   WorkerReport report;
   report.mutable_evaluation()->set_version(1);
   report.mutable_evaluation()->set_weight(1);
   ASSERT_TRUE(Say(workers_[1].get(), report).ok());
-  Lose(workers_[0].get());
-  SyncAll();
-  const Deal deal = DealOf(*workers_[0]);
-  EXPECT_EQ(deal.evaluated_version(), 1);
-  EXPECT_EQ(deal.first_step(), 1);
+  EXPECT_FALSE(workers_[0]->Got(CoordinatorOrder::kEvaluated));
+  SayStep(0);
+  EXPECT_TRUE(workers_[0]->Got(CoordinatorOrder::kEvaluated));
 }
 
 TEST_F(CoordinatorPipelineTest, AStageIsReplacedBeforeTrainingBegins) {
