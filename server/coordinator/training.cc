@@ -157,7 +157,8 @@ void Training::OnRound(int64_t step, const GradientNorm& norm) {
             "gradient is finite"))};
   }
   if (early_evaluations_.empty() ||
-      early_evaluations_.begin()->second.report.version() > step + 1) {
+      early_evaluations_.begin()->second.report.version() >
+          attempt_.progress->round()) {
     return;
   }
   for (const auto& [piece, early] : std::exchange(early_evaluations_, {})) {
