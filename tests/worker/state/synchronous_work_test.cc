@@ -32,6 +32,16 @@ class SynchronousWorkTest : public WorkStateFixture {
                            /*evaluate_every=*/2},
         layout_.get());
   }
+
+  // Assigns all four micro-batches after the evaluation of version 2.
+  void AssignAfterEvaluation() {
+    Deal deal;
+    deal.set_generation(1);
+    deal.set_leaf_end(4);
+    deal.set_evaluated_version(2);
+    deal.set_rate_factor(0.25);
+    state_->SetAssignment(deal);
+  }
 };
 
 TEST_F(SynchronousWorkTest, GoesFromInitializingToTrainingToTheEnd) {
@@ -69,12 +79,7 @@ TEST_F(SynchronousWorkTest, AStepHasTheRateFactorOfTheEvaluationBeforeIt) {
 TEST_F(SynchronousWorkTest, AnAssignmentHasTheRateFactorForALateWorker) {
   ArriveAll(2);
   EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
-  Deal deal;
-  deal.set_generation(1);
-  deal.set_leaf_end(4);
-  deal.set_evaluated_version(2);
-  deal.set_rate_factor(0.25);
-  state_->SetAssignment(deal);
+  AssignAfterEvaluation();
   const Task train = state_->Next();
   EXPECT_EQ(train.version, 2);
   EXPECT_EQ(train.rate_factor, 0.25);
@@ -104,12 +109,7 @@ TEST_F(SynchronousWorkTest, AwaitsNoNoticeOfAnEvaluationBeforeItsFirstVersion) {
 TEST_F(SynchronousWorkTest, ALateWorkerComputesNoStepBeforeTheEvaluation) {
   ArriveAll(1);
   EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
-  Deal deal;
-  deal.set_generation(1);
-  deal.set_leaf_end(4);
-  deal.set_evaluated_version(2);
-  deal.set_rate_factor(0.25);
-  state_->SetAssignment(deal);
+  AssignAfterEvaluation();
   EXPECT_FALSE(state_->TryNextForTest().has_value());
   ArriveAll(2);
   EXPECT_EQ(state_->Next().version, 2);
